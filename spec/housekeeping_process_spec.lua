@@ -39,7 +39,7 @@ describe("a file on which processes keep house", function()
       assert.equal("0", query(leftover))
     end
     local service <close> = moonpad.open(url)
-    local count = 0
+    local count, summaries = 0, 0
     for _, listed in ipairs(service:listSessions { appName = "app" }) do
       local found = service:getSession { appName = "app", userId = listed.userId, sessionId = listed.id }
       local own = {}
@@ -49,15 +49,17 @@ describe("a file on which processes keep house", function()
       assert.same(own, service:stateAt(found, found.revision))
       local summary = found:summary()
       assert.is_true(summary == nil or summary == "summary")
-      count = count + 1
+      count, summaries = count + 1, summaries + (summary and 1 or 0)
     end
-    return count
+    return count, summaries
   end
 
   it("is whole after each of them has been killed", function()
-    local seen = 0
+    local seen, summed, round = 0, 0, 0
     local ROUNDS = checks.scaled(16) * (tonumber(os.getenv "MOONPAD_FAULTS") or 1)
-    for round = 1, ROUNDS do
+    -- On a busy machine state may expire before it is summed up: then some more rounds.
+    while round < ROUNDS or round >= 16 and summed == 0 and round < 10 * ROUNDS do
+      round = round + 1
       local pipe, process = start(url, round)
       local other, otherProcess = start(url, -round)
       for _ = 1, 10 + round * 37 % 90 do assert.truthy((pipe:read "l" or "nothing"):find "^[dr]") end
@@ -68,8 +70,10 @@ describe("a file on which processes keep house", function()
       end
       pipe:close()
       other:close()
-      seen = seen + expectWhole()
+      local count, summaries = expectWhole()
+      seen, summed = seen + count, summed + summaries
     end
     assert.is_true(seen > 0)
+    if ROUNDS >= 16 then assert.is_true(summed > 0) end
   end)
 end)

@@ -84,7 +84,7 @@ typedef struct mp_memories_ops {
   moonpad_status (*search)(mp_memories *memories, const mp_memories_query *query, const mp_agent_time *time,
                            mp_buffer *matches, moonpad_error *error);
   /*
-  ** Deletes one memory of a user for good: the same event is not stored again while its session is
+  ** Deletes one memory of a user for good: its event is not stored again while its session is
   ** known. *existed: had the user such a memory?
   */
   moonpad_status (*delete_memory)(mp_memories *memories, const mp_memories_owner *owner, moonpad_string id,
