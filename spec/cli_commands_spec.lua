@@ -201,7 +201,7 @@ describe("bin/moonpad", function()
     assert.same({ "openai", false, "OPENAI_BASE_URL" }, { openai.adapter, openai.hasKey, openai.addressVariable })
     local pipe <close> = assert(io.popen "OPENAI_API_KEY=sk-secret bin/moonpad models")
     local out = pipe:read "a"
-    assert.matches("OPENAI_API_KEY +yes", out)
+    assert.matches("openai/ .* OPENAI_API_KEY +set +https://api.openai.com/v1", out)
     assert.is_nil(out:find("sk-secret", 1, true))
   end)
 

@@ -134,18 +134,6 @@ describe("the list in docs/contract.md of what this version does not have", func
     return codeOf(service.appendEvent, service, session, { author = "clerk", id = ("x"):rep(256) })
   end)
 
-  absent("4", { "provider/model" }, "invalid_argument", function(name)
-    return codeOf(moonpad.agent, { name = "clerk", model = name })
-  end)
-  absent("4", { "api" }, "invalid_argument", function(field)
-    return codeOf(moonpad.models.openai, { model = "any", baseUrl = "http://127.0.0.1:1/v1", [field] = "responses" })
-  end)
-  absent("4", { "config.reasoning" }, "invalid_argument", function()
-    local model = moonpad.models.openai { model = "any", baseUrl = "http://127.0.0.1:1/v1", stream = false }
-    local contents = { { role = "user", parts = { { text = "Hello" } } } }
-    return codeOf(model.generate, model, { contents = contents, config = { reasoning = "low" } })
-  end)
-
   absent("6", { "clock" }, "invalid_argument", function(field)
     return codeOf(moonpad.open, "memory:", { [field] = os.time })
   end)

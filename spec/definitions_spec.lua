@@ -449,7 +449,7 @@ describe("models of providers", function()
         timeoutMs = "x", idleTimeoutMs = 0.5, maxRetries = -1, caFile = 3, headers = { ["a b"] = "x" },
       } do
         local options = { model = "m", apiKey = "k", [field] = wrong }
-        checks.raises("invalid_argument", ("models.%s: %s: "):format(name, field), moonpad.models[name], options)
+        checks.raises("invalid_argument", ("models.%s.%s: "):format(name, field), moonpad.models[name], options)
       end
       for _, headers in ipairs { { x = 3 }, { x = "a\nb" }, { "x" } } do
         local options = { model = "m", apiKey = "k", headers = headers }

@@ -200,7 +200,7 @@ describe("models.anthropic", function()
       assert.are.same({ "Both:" }, model.texts(partials))
       assert.are.equal('[{"text":"Both:"},{"functionCall":{"args":{"f":1.0,"l":[],"n":9007199254740993,"x":3},'
         .. '"id":"toolu_1","name":"f"}},{"functionCall":{"args":{},"id":"toolu_2","name":"g"}}]',
-        moonpad.json.encode(last.content.parts))
+        moonpad.json.encode(model.parts(last)))
       assert.are.equal("STOP", last.finishReason)
     end)
 
@@ -214,7 +214,7 @@ describe("models.anthropic", function()
       assert.are.same({
         { text = "Hmm.", thought = true, anthropic = { signature = "sig" } },
         { text = "", thought = true, anthropic = { redacted = "xyz" } }, { text = "Yes" },
-      }, last.content.parts)
+      }, model.parts(last))
     end)
 
     it("keeps what Anthropic's servers did, and gives it back", function()
@@ -269,7 +269,7 @@ describe("models.anthropic", function()
       assert.are.same({
         { text = "Hm", thought = true, anthropic = { signature = "sig" } }, { text = "See" },
         { functionCall = { id = "t", name = "f", args = { a = 1 } } },
-      }, last.content.parts)
+      }, model.parts(last))
     end)
   end)
 

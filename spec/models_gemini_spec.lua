@@ -193,7 +193,7 @@ describe("models.gemini", function()
       assert.are.same({
         { text = "Hmm.", thought = true }, { text = "Yes, " }, { text = "sir", thoughtSignature = "s1" },
         { text = "", thoughtSignature = "s2" },
-      }, last.content.parts)
+      }, model.parts(last))
     end)
 
     it("has calls, with exact numbers", function()
@@ -205,7 +205,7 @@ describe("models.gemini", function()
       assert.are.same({}, partials)
       assert.are.equal('[{"functionCall":{"args":{"f":1.0,"n":9007199254740993,"x":3},"name":"f"},'
         .. '"thoughtSignature":"s"},'
-        .. '{"functionCall":{"args":{},"id":"i","name":"g"}}]', moonpad.json.encode(last.content.parts))
+        .. '{"functionCall":{"args":{},"id":"i","name":"g"}}]', moonpad.json.encode(model.parts(last)))
     end)
 
     it("may be a blocked prompt", function()

@@ -3,6 +3,7 @@
 local model = require "spec.support.model"
 local moonpad = require "moonpad"
 local openai = require "moonpad.models.openai"
+local providers = require "moonpad.models.providers"
 local server = require "spec.support.http"
 local support = require "spec.support"
 
@@ -208,10 +209,20 @@ describe("models.openai", function()
     end)
 
     it("names the limit of an answer as the server wants it", function()
-      local requests = require "moonpad.models.openai_request"
-      local request = model.say("Hi", { model = "m", config = { maxOutputTokens = 5 } })
-      assert.are.equal(5, requests.body(request, { isOpenai = true }).max_completion_tokens)
-      assert.are.equal(5, requests.body(request, { isOpenai = false }).max_tokens)
+      local function limits(name, baseUrl)
+        local request = model.say("Hi", { model = name, config = { maxOutputTokens = 5 } })
+        local body = model.bodyOf("openai", request, { quirks = (providers.ofAddress(baseUrl) or {}).quirks })
+        return { body.max_completion_tokens, body.max_tokens }
+      end
+      local new, old = { 5, nil }, { nil, 5 }
+      for name, expected in pairs {
+        ["gpt-4o"] = old, ["gpt-5"] = new, ["openai/gpt-5-mini"] = new, ["o3"] = new, ["gpt-oss:20b"] = old,
+      } do
+        assert.are.same({ name, expected }, { name, limits(name, "http://127.0.0.1:4000/v1") })
+      end
+      assert.are.same(new, limits("gpt-4o", "https://api.openai.com/v1"))
+      assert.are.same(new, limits("gpt-5", "https://x.openai.azure.com/openai/v1"))
+      assert.are.same(old, limits("o3", "https://api.mistral.ai/v1"))
     end)
 
     it("takes the model's name from the request, where a callback has changed it", function()
@@ -272,7 +283,7 @@ describe("models.openai", function()
         assert.are.same({
           { functionCall = { id = "1", name = "f", args = {} } },
           { functionCall = { id = "2", name = "g", args = { a = 1 } } },
-        }, last.content.parts)
+        }, model.parts(last))
       end
     end)
 
@@ -390,7 +401,7 @@ describe("models.openai", function()
         chunk { content = "es" }, chunk({}, "stop"), "[DONE]")
       assert.are.same({ "(Hm)", "Y", "es" }, model.texts(partials))
       assert.are.same({ { text = "Hm", thought = true, openai = { field = "thinking" } }, { text = "Yes" } },
-        last.content.parts)
+        model.parts(last))
     end)
 
     it("has calls without arguments", function()
@@ -415,7 +426,7 @@ describe("models.openai", function()
       assert.are.same({ "(Hm)", "(m.)", "Yes" }, model.texts(partials))
       assert.are.same({
         { text = "Hmm.", thought = true, openai = { field = "reasoning_content" } }, { text = "Yes" },
-      }, last.content.parts)
+      }, model.parts(last))
     end)
 
     it("may be refused, filtered, cut off, empty", function()
@@ -462,7 +473,7 @@ describe("models.openai", function()
       assert.are.same({
         { functionCall = { id = "1", name = "f", args = { a = 1 } } },
         { functionCall = { id = "2", name = "g", args = {} } },
-      }, last.content.parts)
+      }, model.parts(last))
     end)
   end)
 

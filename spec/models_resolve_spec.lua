@@ -81,7 +81,7 @@ describe("a model by its name", function()
       assert.matches("models.openai: OPENAI_BASE_URL: expected an address like https://api.openai.com/v1", lines[1])
     end
     local ok, err = pcall(moonpad.models.openai, { model = "m", baseUrl = "localhost:8080/v1" })
-    assert.are.same({ false, "models.openai: baseUrl: expected an address like https://api.openai.com/v1" },
+    assert.are.same({ false, "models.openai.baseUrl: expected an address like https://api.openai.com/v1" },
       { ok, err.message })
   end)
 

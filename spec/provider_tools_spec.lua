@@ -1,7 +1,7 @@
 -- What goes to providers besides calls and texts: tools of their own, and the files that tools
 -- return.
+local models = require "spec.support.model"
 local moonpad = require "moonpad"
-local requestCheck = require "moonpad.models.request_check"
 local support = require "spec.support"
 local testing = require "moonpad.testing"
 
@@ -14,8 +14,7 @@ local OWN = { fileData = { fileUri = "gs://bucket/a.png", mimeType = "image/png"
 local function bodyOf(adapter, request)
   request.model = request.model or "any"
   request.contents = request.contents or { { role = "user", parts = { { text = "Hi" } } } }
-  local requests = require("moonpad.models." .. adapter .. "_request")
-  return requests.body(requestCheck.check(request, adapter), { stream = false })
+  return (models.bodyOf(adapter, request))
 end
 
 describe("providerTools", function()

@@ -1,8 +1,10 @@
 --- What the specs of models over HTTP share.
 local assert = require "luassert"
+local bodyText = require "moonpad.models.body_text"
 local busted = require "busted"
 local http = require "moonpad.http"
 local moonpad = require "moonpad"
+local requestCheck = require "moonpad.models.request_check"
 local server = require "spec.support.http"
 local support = require "spec.support"
 
@@ -47,6 +49,38 @@ function model.failure(instance, request)
   local ok, err = pcall(model.ask, instance, request)
   assert(not ok, "there was no error")
   return err
+end
+
+---The parts of an answer without the note of which server they are from, which must be there where
+---one is bound to it.
+function model.parts(response)
+  local list = {}
+  for index, part in ipairs(response.content.parts) do
+    local copied = {}
+    for name, value in pairs(part) do copied[name] = value end
+    local isBound = part.thoughtSignature or part.openai or part.anthropic or part.toolCall or part.toolResponse
+    assert.are.equal(isBound ~= nil, part.partMetadata ~= nil)
+    if isBound then assert.matches("^http://127%.0%.0%.1:%d+$", part.partMetadata.server) end
+    copied.partMetadata = nil
+    list[index] = copied
+  end
+  return list
+end
+
+---The body of a request, as an adapter would send it.
+---@param adapter string "openai"
+---@param request table
+---@param settings table? of a model: `quirks`, `server`, ...
+---@return table body
+---@return string[] leftOut
+function model.bodyOf(adapter, request, settings)
+  local call = { settings = { quirks = {}, server = "http://127.0.0.1:1" }, stream = false, leftOut = {} }
+  for name, value in pairs(settings or {}) do call.settings[name] = value end
+  local checked = requestCheck.check(request, adapter)
+  checked.model = checked.model or "m"
+  call.model = checked.model
+  local body = require("moonpad.models." .. adapter .. "_request").body(checked, call)
+  return moonpad.json.decode(bodyText.encode(body, "messages")), call.leftOut
 end
 
 ---Runs Lua in a process of its own, with an environment.

@@ -1,35 +1,36 @@
---- `moonpad models`: which names of models are known, and whether their keys are there.
+--- `moonpad models`: which providers and names of models are known, and whether their keys are
+--- there.
 local output = require "moonpad.cli.output"
-local resolve = require "moonpad.models.resolve"
-
--- Never its value.
-local function isSet(variables)
-  for _, variable in ipairs(variables) do
-    local value = os.getenv(variable)
-    if value and value ~= "" then return true end
-  end
-  return false
-end
+local providers = require "moonpad.models.providers"
 
 local function joined(list)
   return table.concat(list, " or ")
 end
 
-local function yesOrNo(value)
-  return value and "yes" or "no"
+-- Never its value.
+local function stateOfKey(row)
+  if #row.keyVariables == 0 then return "not needed" end
+  if providers.keyOf(row) then return "set" end
+  return row.needsKey == false and "not needed" or "missing"
+end
+
+local function text(value)
+  return value or ""
 end
 
 ---@param options table of the command line
 return function(options)
   local list = {}
-  for _, rule in ipairs(resolve.RULES) do
+  for _, row in ipairs(providers.ROWS) do
     list[#list + 1] = {
-      names = rule.known, adapter = rule.adapter, keyVariables = rule.keyVariables, hasKey = isSet(rule.keyVariables),
-      addressVariable = rule.addressVariable,
+      provider = row.name .. "/", names = row.known, adapter = row.adapter, keyVariables = row.keyVariables,
+      hasKey = providers.keyOf(row) ~= nil, key = stateOfKey(row), address = (providers.addressOf(row)),
+      addressVariable = row.addressVariable,
     }
   end
   output.list(options, {
-    { "NAMES", "names" }, { "ADAPTER", "adapter" }, { "KEY", "keyVariables", joined }, { "SET", "hasKey", yesOrNo },
-    { "ADDRESS", "addressVariable", function(value) return value or "" end },
+    { "PROVIDER", "provider" }, { "NAMES", "names", text }, { "KEY VARIABLE", "keyVariables", joined },
+    { "KEY", "key" }, { "ADDRESS", "address", text },
+    { "ADDRESS VARIABLE", "addressVariable", text },
   }, list)
 end

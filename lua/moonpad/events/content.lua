@@ -17,6 +17,7 @@ local content = {}
 -- One of these makes a table a part; the others may stand beside it, those of providers included.
 local KINDS = {
   "text", "functionCall", "functionResponse", "inlineData", "fileData", "executableCode", "codeExecutionResult",
+  "toolCall", "toolResponse",
 }
 local BESIDE = {
   "thought", "thoughtSignature", "videoMetadata", "mediaResolution", "partMetadata", "openai", "anthropic",

@@ -5,7 +5,7 @@ local fields = require "moonpad.models.fields"
 local provider = require "moonpad.models.http_model"
 local requests = require "moonpad.models.anthropic_request"
 
-local anthropic = {}
+local anthropic = { provider = "anthropic" }
 
 local VERSION = "2023-06-01"
 
@@ -191,23 +191,22 @@ end
 
 ---- The provider
 
-local spec = {
-  name = "anthropic",
-  keyVariables = { "ANTHROPIC_API_KEY" },
-  defaultBase = "https://api.anthropic.com/v1",
-  conversation = "messages",
-}
+local spec = { name = "anthropic", provider = anthropic.provider, conversation = "messages" }
 
 function spec.path()
   return "/messages"
 end
 
-function spec.headers(apiKey)
-  return { ["x-api-key"] = apiKey, ["anthropic-version"] = VERSION }
+function spec.headers(call)
+  return { ["x-api-key"] = call.apiKey, ["anthropic-version"] = VERSION }
 end
 
-function spec.body(request, settings)
-  return requests.body(request, settings)
+function spec.body(request, call)
+  return requests.body(request, call)
+end
+
+function spec.takesSchema()
+  return true
 end
 
 function spec.newAnswer()

@@ -4,6 +4,7 @@ local config = require "moonpad.models.config"
 local core = require "moonpad.core"
 local coroutines = require "moonpad.runtime.coroutines"
 local parts = require "moonpad.models.parts"
+local schemaText = require "moonpad.schema.text"
 local schemas = require "moonpad.schema.normalize"
 
 local requests = {}
@@ -144,7 +145,7 @@ local function toolsOf(request)
   for index, tool in ipairs(request.tools or {}) do
     tools[index] = {
       name = tool.name, description = tool.description ~= "" and tool.description or nil,
-      input_schema = schemas.ofParameters(tool.parameters),
+      input_schema = schemaText.raw(schemas.ofParameters(tool.parameters)),
     }
   end
   return parts.withProviderTools(tools, request)
@@ -158,13 +159,13 @@ local function toolChoice(choice)
 end
 
 local function outputConfig(schema)
-  return schema and { format = { type = "json_schema", schema = schemas.normalize(schema) } } or nil
+  return schema and { format = { type = "json_schema", schema = schemaText.raw(schemas.normalize(schema)) } } or nil
 end
 
 ---@param request moonpad.Request
----@param settings { stream: boolean }
+---@param call moonpad.ModelCall
 ---@return table body
-function requests.body(request, settings)
+function requests.body(request, call)
   local given = config.check(request.config, "anthropic", KNOWN)
   local system = request.systemInstruction
   local body = {
@@ -176,7 +177,7 @@ function requests.body(request, settings)
     tool_choice = toolChoice(given.toolChoice),
     output_config = outputConfig(given.responseSchema),
     stop_sequences = given.stopSequences and core.array(core.toTable(given.stopSequences)),
-    stream = settings.stream or nil,
+    stream = call.stream or nil,
   }
   config.rename(body, given, NAMES)
   return config.merge(body, given.extra)

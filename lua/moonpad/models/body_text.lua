@@ -2,6 +2,7 @@
 --- message, so that a step of a run can end on the way.
 local core = require "moonpad.core"
 local coroutines = require "moonpad.runtime.coroutines"
+local jsonText = require "moonpad.util.json_text"
 
 local bodyText = {}
 
@@ -10,15 +11,15 @@ local ORDINARY_BYTES = 1024
 
 -- The members of an object, without its braces.
 local function membersOf(object)
-  return core.json.encode(object):sub(2, -2)
+  return jsonText.encode(object):sub(2, -2)
 end
 
 ---@param body table
 ---@param conversation string the field that holds the messages
----@return string text as core.json.encode would write it
+---@return string text as jsonText.encode would write it
 function bodyText.encode(body, conversation)
   local list, before, behind = body[conversation], {}, {}
-  if type(list) ~= "table" or list[1] == nil then return core.json.encode(body) end
+  if type(list) ~= "table" or list[1] == nil then return jsonText.encode(body) end
   for name, value in pairs(body) do
     if name ~= conversation then (name < conversation and before or behind)[name] = value end
   end

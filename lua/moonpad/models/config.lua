@@ -26,6 +26,7 @@ end
 ---@field frequencyPenalty number?
 ---@field responseMimeType string? "application/json" asks for JSON
 ---@field responseSchema table? a JSON Schema that the answer is to fit
+---@field reasoning string? "none", "low", "medium" or "high": how much the model is to think
 ---@field toolChoice string? "auto", "none", "any", or the name of a tool
 ---@field extra table? handed to the provider as it is
 
@@ -41,6 +42,7 @@ local FIELDS = fields.new {
   { "frequencyPenalty", "number" },
   { "responseMimeType", "string" },
   { "responseSchema", "table" },
+  { "reasoning", fields.oneOf { "none", "low", "medium", "high" } },
   { "toolChoice", "string" },
   { "extra", "table" },
 }:describes "moonpad.ModelConfig"
@@ -78,6 +80,25 @@ function config.check(given, provider, known)
     end
   end
   return given
+end
+
+---Leaves a setting out that a model is known to refuse: the answer tells so
+---(`customMetadata.leftOut`, contract section 4).
+---@param call moonpad.ModelCall
+---@param given table the config; it is not changed
+---@param names string[] of settings
+---@return table given without them
+function config.without(call, given, names)
+  local rest = {}
+  for name, value in pairs(given) do rest[name] = value end
+  for _, name in ipairs(names) do
+    if rest[name] ~= nil then
+      rest[name] = nil
+      table.insert(call.leftOut, name)
+    end
+  end
+  table.sort(call.leftOut)
+  return rest
 end
 
 ---Copies settings under the provider's names.

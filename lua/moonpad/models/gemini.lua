@@ -4,7 +4,7 @@ local fields = require "moonpad.models.fields"
 local provider = require "moonpad.models.http_model"
 local requests = require "moonpad.models.gemini_request"
 
-local gemini = {}
+local gemini = { provider = "google" }
 
 ---- Reading answers
 
@@ -119,29 +119,38 @@ end
 
 ---- The provider
 
-local spec = {
-  name = "gemini",
-  keyVariables = { "GOOGLE_API_KEY", "GEMINI_API_KEY" },
-  defaultBase = "https://generativelanguage.googleapis.com/v1beta",
-  conversation = "contents",
-}
+local spec = { name = "gemini", provider = gemini.provider, conversation = "contents" }
 
 local function escape(name)
   return (name:gsub("[^%w%-._~/]", function(byte) return ("%%%02X"):format(byte:byte()) end))
 end
 
-function spec.path(model, stream)
+function spec.path(call)
   -- A name with a slash says itself which collection it is in: "tunedModels/mine".
-  local resource = model:find("/", 1, true) and model or "models/" .. model
-  return "/" .. escape(resource) .. (stream and ":streamGenerateContent?alt=sse" or ":generateContent")
+  local resource = call.model:find("/", 1, true) and call.model or "models/" .. call.model
+  return "/" .. escape(resource) .. (call.stream and ":streamGenerateContent?alt=sse" or ":generateContent")
 end
 
-function spec.headers(apiKey)
-  return { ["x-goog-api-key"] = apiKey }
+-- What looks like Google's keys of an API is one; anything else, and what a function gives, is a
+-- token, which Vertex takes.
+local function isToken(call)
+  local row = call.settings.provider
+  return row and row.name == "vertex" and not call.apiKey:find "^AIza" and not call.apiKey:find "^AQ%."
 end
 
-function spec.body(request)
-  return requests.body(request)
+function spec.headers(call)
+  if not call.apiKey then return {} end
+  if isToken(call) then return { authorization = "Bearer " .. call.apiKey } end
+  return { ["x-goog-api-key"] = call.apiKey }
+end
+
+function spec.body(request, call)
+  return requests.body(request, call)
+end
+
+function spec.takesSchema(settings, _, hasTools)
+  -- Together with tools since the third generation.
+  return not hasTools or not settings.model:find "gemini%-[12]"
 end
 
 function spec.newAnswer()

@@ -3,6 +3,7 @@ local config = require "moonpad.models.config"
 local core = require "moonpad.core"
 local coroutines = require "moonpad.runtime.coroutines"
 local parts = require "moonpad.models.parts"
+local schemaText = require "moonpad.schema.text"
 local schemas = require "moonpad.schema.normalize"
 
 local requests = {}
@@ -89,7 +90,7 @@ local function toolsOf(request)
   for index, tool in ipairs(request.tools or {}) do
     declarations[index] = {
       name = tool.name, description = tool.description ~= "" and tool.description or nil,
-      parametersJsonSchema = schemas.ofParameters(tool.parameters),
+      parametersJsonSchema = schemaText.raw(schemas.ofParameters(tool.parameters), true),
     }
   end
   return parts.withProviderTools(#declarations > 0 and { { functionDeclarations = declarations } } or {}, request)
@@ -110,7 +111,7 @@ local function generationConfig(given)
   if given.stopSequences then generation.stopSequences = core.array(core.toTable(given.stopSequences)) end
   if given.responseSchema then
     generation.responseMimeType = generation.responseMimeType or "application/json"
-    generation.responseJsonSchema = schemas.normalize(given.responseSchema)
+    generation.responseJsonSchema = schemaText.raw(schemas.normalize(given.responseSchema), true)
   end
   return next(generation) and generation or nil
 end

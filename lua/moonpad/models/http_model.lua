@@ -1,36 +1,39 @@
---- What all models behind HTTP have in common: options, keys, sending, streaming, and errors that
---- tell no secrets.
+--- What all models behind HTTP have in common: sending, streaming, and errors that tell no secrets.
 local bodyText = require "moonpad.models.body_text"
+local callable = require "moonpad.util.callable"
 local core = require "moonpad.core"
 local http = require "moonpad.http"
+local modelOptions = require "moonpad.models.options"
+local origin = require "moonpad.models.origin"
 local redact = require "moonpad.models.redact"
 local requestCheck = require "moonpad.models.request_check"
+local secrets = require "moonpad.models.secrets"
 local sse = require "moonpad.models.sse"
 
 local provider = {}
 
----@class moonpad.ModelOptions
----@field model string the provider's name of the model
----@field apiKey string? default: from the environment
----@field baseUrl string? of the API
----@field stream boolean? default true
----@field timeoutMs integer? for one answer, retries included; default 600000, 0 for none
----@field idleTimeoutMs integer? without a single byte coming; default 300000
----@field maxRetries integer? default 3
----@field headers table<string, string>? to be sent as well
----@field caFile string? certificates to trust instead of the system's
----@field maxResponseBytes integer? of one answer, streamed or whole; default 64 MiB, 0 for none
-
 ---@class moonpad.ProviderAdapter
----@field name string
----@field keyVariables string[] environment variables, the first that is set counts
----@field baseVariable string?
----@field defaultBase string
----@field path fun(model: string, stream: boolean): string
----@field headers fun(apiKey: string?): table<string, string>
----@field body fun(request: table, settings: table): table
+---@field name string of the adapter
+---@field provider string the row of moonpad.models.providers whose API it speaks
+---@field apis boolean? it takes the option `api`
+---@field path fun(call: moonpad.ModelCall): string
+---@field headers fun(call: moonpad.ModelCall): table<string, string>
+---@field body fun(request: table, call: moonpad.ModelCall): table
 ---@field conversation string the field of the body that holds the messages
----@field newAnswer fun(): moonpad.ResponseBuilder
+---@field newAnswer fun(call: moonpad.ModelCall): moonpad.ResponseBuilder
+---@field takesSchema fun(settings: moonpad.ModelSettings, schema: table, hasTools: boolean): boolean can its answers be
+---held to this schema, also beside tools? Else the instruction asks for it
+
+---One request and its answer.
+---@class moonpad.ModelCall
+---@field settings moonpad.ModelSettings
+---@field model string
+---@field stream boolean
+---@field apiKey string?
+---@field leftOut string[] settings that the model would refuse
+---@field headers table<string, string>
+---@field secrets moonpad.ModelSecrets
+---@field received integer bytes
 
 ---@class moonpad.HttpModel: moonpad.Model
 ---@field name string
@@ -43,146 +46,30 @@ Model.__index = Model
 -- find its key.
 local settingsOf = setmetatable({}, { __mode = "k" })
 
-local FIELDS = {
-  "model", "apiKey", "baseUrl", "stream", "timeoutMs", "idleTimeoutMs", "maxRetries", "headers", "caFile",
-  "maxResponseBytes",
-}
-
 local BODY_SHOWN = 4096
 local BODY_READ = 65536
 local WORDS_SHOWN = 300
 -- What looks like a key may be long.
 local MARGIN = 512
-local DEFAULT_MAX_RESPONSE = 64 * 1024 * 1024
-
----- Options
-
-local function refuse(spec, field, message)
-  core.error("invalid_argument", ("models.%s: %s: %s"):format(spec.name, field, message))
-end
-
-local function expect(spec, options, field, kind)
-  local value = options[field]
-  if value ~= nil and type(value) ~= kind then
-    refuse(spec, field, ("expected a %s, got %s"):format(kind, type(value)))
-  end
-  return value
-end
-
-local function environment(name)
-  local value = name and os and os.getenv(name)
-  return value ~= "" and value or nil
-end
-
----Refuses a model whose key is nowhere.
----@param model string its name
----@param adapter string
----@param variables string[] of the environment, that could hold it
-function provider.refuseWithoutKey(model, adapter, variables)
-  core.error("invalid_argument", ('model "%s": no API key: set the environment variable %s, or give '
-    .. "moonpad.models.%s an apiKey"):format(model, table.concat(variables, " or "), adapter))
-end
-
----The first of these variables that is set.
----@param variables string[]
----@return string?
-function provider.keyOfEnvironment(variables)
-  local key
-  for _, variable in ipairs(variables) do key = key or environment(variable) end
-  return key
-end
-
--- The environment's key belongs to the provider, and to the server that the environment names in
--- its place, which may want none. An address from the options gets the key from the options.
-local function findKey(spec, options, address)
-  local key = expect(spec, options, "apiKey", "string")
-  if key == nil and address ~= "options" then key = provider.keyOfEnvironment(spec.keyVariables) end
-  if key == nil and address == "provider" then
-    provider.refuseWithoutKey(options.model, spec.name, spec.keyVariables)
-  end
-  if key ~= nil and (key == "" or key:find "[%c%s]") then
-    refuse(spec, "apiKey", "must not be empty, and contains neither blanks nor line ends")
-  end
-  return key
-end
-
--- The address, and whose it is: of the "options", the "environment" or the "provider".
-local function findBase(spec, options)
-  local given, set = expect(spec, options, "baseUrl", "string"), environment(spec.baseVariable)
-  local base = given or set or spec.defaultBase
-  local source = given and "baseUrl" or spec.baseVariable
-  if not base:lower():find "^https?://[^/?#@]+" or base:find "[%c%s?#]" then
-    refuse(spec, source, "expected an address like " .. spec.defaultBase)
-  end
-  if base:match "^%a+://([^/]*)":find("@", 1, true) then
-    refuse(spec, source, "must not contain a user or a password; give apiKey or headers")
-  end
-  return (base:gsub("/+$", "")), given and "options" or set and "environment" or "provider"
-end
-
--- What a header may be called, by RFC 9110.
-local HEADER_NAME = "^[%w!#$%%&'*+%-.^_`|~]+$"
-
-local function findHeaders(spec, options)
-  local headers = expect(spec, options, "headers", "table")
-  for name, value in pairs(headers or {}) do
-    if type(name) ~= "string" or not name:find(HEADER_NAME) then
-      refuse(spec, "headers", ("%s is no name of a header"):format(tostring(name)))
-    elseif type(value) ~= "string" or value:find "[\r\n%z]" then
-      refuse(spec, "headers", ("%s: expected a string of one line"):format(name))
-    end
-  end
-  return headers
-end
-
-local function integerOption(spec, options, field, default)
-  local value = options[field]
-  if value == nil then return default end
-  if math.type(value) ~= "integer" or value < 0 then
-    refuse(spec, field, "expected an integer from 0, got " .. tostring(value))
-  end
-  return value
-end
-
-local function findLimit(spec, options)
-  local limit = integerOption(spec, options, "maxResponseBytes", DEFAULT_MAX_RESPONSE)
-  return limit > 0 and limit or math.maxinteger
-end
 
 local function mergeHeaders(target, source)
-  for name, value in pairs(source or {}) do target[type(name) == "string" and name:lower() or name] = value end
+  for name, value in pairs(source or {}) do target[name:lower()] = value end
   return target
 end
 
--- The values of headers that may be keys: all but the few that a provider documents as
--- something else.
-local HARMLESS = { ["content-type"] = true, ["accept"] = true, ["anthropic-version"] = true, ["user-agent"] = true }
-
-local function secretsOf(apiKey, headers)
-  local secrets = { apiKey }
-  for name, value in pairs(headers) do
-    if not HARMLESS[name] and type(value) == "string" then secrets[#secrets + 1] = value end
-  end
-  return secrets
+-- What the user has given wins.
+local function headersOf(call)
+  local headers = mergeHeaders(call.settings.spec.headers(call), call.settings.headers)
+  headers["content-type"] = headers["content-type"] or "application/json"
+  return headers
 end
 
--- What a model says is somebody's text: there, only what is surely a key is taken out. Servers that
--- want none get a word such as "ollama", and a header may say what the program is about.
-local SHORTEST_KEY = 8
-local FOR_KEYS = { "auth", "key", "token", "secret", "cookie", "password", "credential" }
-
-local function keysOf(apiKey, headers)
-  local keys = { apiKey }
-  for name, value in pairs(headers) do
-    for _, word in ipairs(FOR_KEYS) do
-      if type(value) == "string" and tostring(name):find(word, 1, true) then keys[#keys + 1] = value end
-    end
+-- To prepare the search for keys costs time, and most often they are those of the last call.
+local function secretsOf(settings, apiKey, headers)
+  if not settings.secrets or settings.secrets.apiKey ~= apiKey then
+    settings.secrets = secrets.new(apiKey, headers, settings.query)
   end
-  for index = #keys, 1, -1 do
-    local key = keys[index]:match "%s(%S+)$" or keys[index]
-    if #key < SHORTEST_KEY then table.remove(keys, index) end
-  end
-  return keys
+  return settings.secrets
 end
 
 ---Makes a model of a provider.
@@ -190,27 +77,9 @@ end
 ---@param options moonpad.ModelOptions
 ---@return moonpad.HttpModel
 function provider.new(spec, options)
-  if type(options) ~= "table" then
-    core.error("invalid_argument",
-      ("models.%s: expected a table of options, got %s"):format(spec.name, type(options)))
-  end
-  core.checkFields(options, "models." .. spec.name, FIELDS)
-  local name = expect(spec, options, "model", "string")
-  if name == nil or not name:find "%S" then refuse(spec, "model", "the name of a model is needed") end
-  local baseUrl, address = findBase(spec, options)
-  local apiKey = findKey(spec, options, address)
-  local headers = mergeHeaders(spec.headers(apiKey), findHeaders(spec, options))
-  headers["content-type"] = headers["content-type"] or "application/json"
-  local self = setmetatable({ name = name, provider = spec.name, baseUrl = baseUrl }, Model)
-  settingsOf[self] = {
-    spec = spec, baseUrl = baseUrl, headers = headers, hasKey = apiKey ~= nil,
-    stream = expect(spec, options, "stream", "boolean") ~= false,
-    timeoutMs = integerOption(spec, options, "timeoutMs"),
-    idleTimeoutMs = integerOption(spec, options, "idleTimeoutMs"),
-    caFile = expect(spec, options, "caFile", "string"),
-    attempts = integerOption(spec, options, "maxRetries", 3) + 1, maxBytes = findLimit(spec, options),
-    secrets = redact.new(secretsOf(apiKey, headers)), keys = redact.new(keysOf(apiKey, headers)),
-  }
+  local settings = modelOptions.read(spec, options)
+  local self = setmetatable({ name = settings.model, provider = spec.name, baseUrl = settings.baseUrl }, Model)
+  settingsOf[self] = settings
   http.prepare()
   return self
 end
@@ -220,7 +89,7 @@ end
 -- First the secrets, then the length: of what is cut off, half a key could stay. `isCut`: that has
 -- happened already.
 local function show(call, text, limit, isCut)
-  local shown = call.settings.secrets:text(text, limit + MARGIN, isCut)
+  local shown = call.secrets.said:text(text, limit + MARGIN, isCut)
   return redact.shorten(redact.shapes(shown), limit)
 end
 
@@ -264,7 +133,7 @@ local function raiseStatus(call, job)
   local body, isCut = job:collect(BODY_READ)
   body, isCut = body or "", isCut == true
   local said = errorText(decode(body)) or body:find "%S" and show(call, body, WORDS_SHOWN, isCut) or "no message"
-  if (status == 401 or status == 403) and not call.settings.hasKey then said = said .. " (no API key was given)" end
+  if (status == 401 or status == 403) and not call.apiKey then said = said .. " (no API key was given)" end
   local attempts = job.attempts > 1 and (" (after %d attempts)"):format(job.attempts) or ""
   local shown = show(call, body, BODY_SHOWN, isCut)
   raise(call, ("HTTP %d: %s%s"):format(status, said, attempts), { status = status, body = shown })
@@ -278,14 +147,20 @@ end
 
 ---- Sending
 
+local function addressOf(call)
+  local settings = call.settings
+  local address = settings.baseUrl .. settings.spec.path(call)
+  if not settings.query then return address end
+  return address .. (address:find("?", 1, true) and "&" or "?") .. settings.query
+end
+
 local function send(call, request)
   local settings = call.settings
-  local body = settings.spec.body(request, settings)
-  local headers = mergeHeaders({}, settings.headers)
-  headers.accept = headers.accept or (settings.stream and "text/event-stream" or "application/json")
+  local body = settings.spec.body(request, call)
+  local headers = mergeHeaders({}, call.headers)
+  headers.accept = headers.accept or (call.stream and "text/event-stream" or "application/json")
   return http.request {
-    url = settings.baseUrl .. settings.spec.path(call.model, settings.stream),
-    method = "POST", headers = headers, body = bodyText.encode(body, settings.spec.conversation),
+    url = addressOf(call), method = "POST", headers = headers, body = bodyText.encode(body, settings.spec.conversation),
     timeoutMs = settings.timeoutMs, idleTimeoutMs = settings.idleTimeoutMs, attempts = settings.attempts,
     caFile = settings.caFile,
   }
@@ -326,7 +201,7 @@ local function receiveWhole(call, job)
       { status = job.status, body = showBody(call, body) })
   end
   if object.error ~= nil and object.error ~= core.null then raiseProblem(call, object, body) end
-  local answer = call.settings.spec.newAnswer()
+  local answer = call.settings.spec.newAnswer(call)
   addTo(call, answer, object, body)
   if not answer:isComplete() and #answer.parts == 0 then
     raise(call, "the answer has neither content nor a reason to end", { body = showBody(call, body) })
@@ -337,7 +212,11 @@ end
 -- An error that an answer raises about its own content gets the name of the model as well.
 local function respond(call, answer)
   local ok, response = pcall(answer.response, answer)
-  if ok then return call.settings.keys:value(response) end
+  if ok then
+    origin.mark(response.content and response.content.parts or {}, call.settings.server)
+    if #call.leftOut > 0 then response.customMetadata = { leftOut = core.array(call.leftOut) } end
+    return call.secrets.answered:value(response)
+  end
   if core.isError(response) and response.code == "model" then raise(call, response.message) end
   error(response, 0)
 end
@@ -380,8 +259,8 @@ local function partial(parts)
 end
 
 local function streamed(call, job)
-  local answer, stream = call.settings.spec.newAnswer(), sse.new(call.settings.maxBytes)
-  local filter = call.settings.keys:parts()
+  local answer, stream = call.settings.spec.newAnswer(call), sse.new(call.settings.maxBytes)
+  local filter = call.secrets.answered:parts()
   local events, position, isFinished, response = {}, 0, false, nil
   return function()
     while not isFinished do
@@ -438,10 +317,29 @@ local function iterate(call, job)
   end
 end
 
+-- A key that is a function is asked anew for each request, and may wait: what it gives may expire.
+local function keyFor(settings)
+  local key = settings.apiKey
+  if not callable.is(key) then return key end
+  local given = key()
+  local where = ("models.%s.apiKey"):format(settings.spec.name)
+  if type(given) ~= "string" then
+    core.error("model", ("%s: the function returned %s, not a key"):format(where, type(given)))
+  end
+  modelOptions.checkKeyText(given, where)
+  return given
+end
+
 -- A request may say whether to stream, in place of the model's own `stream`.
-local function settingsFor(settings, request)
-  if request.streaming == nil then return settings end
-  return setmetatable({ stream = request.streaming }, { __index = settings })
+local function newCall(settings, request)
+  local stream = request.streaming
+  if stream == nil then stream = settings.stream end
+  local call = {
+    settings = settings, model = request.model, stream = stream, apiKey = keyFor(settings), leftOut = {}, received = 0,
+  }
+  call.headers = headersOf(call)
+  call.secrets = secretsOf(settings, call.apiKey, call.headers)
+  return call
 end
 
 ---Asks the model. With `stream`, gives an iterator and what closes it; else the response.
@@ -454,13 +352,22 @@ function Model:generate(request)
   end
   local checked = requestCheck.check(request, "model:generate")
   checked.model = checked.model or self.name
-  settings = settingsFor(settings, checked)
-  local call = { settings = settings, model = checked.model, received = 0 }
+  origin.keepOwn(checked.contents, settings.server)
+  local call = newCall(settings, checked)
   local job = send(call, checked)
-  if settings.stream then return iterate(call, job), nil, nil, job end
+  if call.stream then return iterate(call, job), nil, nil, job end
   local _ <close> = job
   waitForAnswer(call, job)
   return respond(call, receiveWhole(call, job))
+end
+
+---Can an answer be held to this schema, also beside tools? Else the instruction has to ask for it.
+---@param schema table
+---@param hasTools boolean
+---@return boolean
+function Model:takesSchema(schema, hasTools)
+  local settings = settingsOf[self]
+  return settings.spec.takesSchema(settings, schema, hasTools)
 end
 
 function Model:__tostring()

@@ -7,9 +7,7 @@ local parts = require "moonpad.models.parts"
 local provider = require "moonpad.models.http_model"
 local requests = require "moonpad.models.openai_request"
 
-local openai = {}
-
-local DEFAULT_BASE = "https://api.openai.com/v1"
+local openai = { provider = "openai" }
 
 local FINISH = {
   stop = "STOP", tool_calls = "STOP", function_call = "STOP", length = "MAX_TOKENS", content_filter = "SAFETY",
@@ -114,27 +112,27 @@ end
 
 ---- The provider
 
-local spec = {
-  name = "openai",
-  keyVariables = { "OPENAI_API_KEY" },
-  baseVariable = "OPENAI_BASE_URL",
-  defaultBase = DEFAULT_BASE,
-  conversation = "messages",
-}
+local spec = { name = "openai", provider = openai.provider, apis = true, conversation = "messages" }
 
 function spec.path()
   return "/chat/completions"
 end
 
-function spec.headers(apiKey)
-  return { authorization = apiKey and "Bearer " .. apiKey or nil }
+-- Azure takes a key in a header of its own, and tokens as everybody does.
+function spec.headers(call)
+  local settings = call.settings
+  if not call.apiKey then return {} end
+  local isKey = type(settings.apiKey) == "string"
+  if isKey and settings.provider and settings.provider.name == "azure" then return { ["api-key"] = call.apiKey } end
+  return { authorization = "Bearer " .. call.apiKey }
 end
 
-function spec.body(request, settings)
-  return requests.body(request, {
-    stream = settings.stream,
-    isOpenai = settings.baseUrl:lower():find "^https://[^/]*%.openai%.com[/:]" ~= nil,
-  })
+function spec.body(request, call)
+  return requests.body(request, call)
+end
+
+function spec.takesSchema(settings, schema, hasTools)
+  return requests.takesSchema(settings, schema, hasTools)
 end
 
 function spec.newAnswer()

@@ -3,18 +3,22 @@ local callIds = require "moonpad.models.call_ids"
 local config = require "moonpad.models.config"
 local core = require "moonpad.core"
 local coroutines = require "moonpad.runtime.coroutines"
+local openaiModels = require "moonpad.models.openai_models"
 local parts = require "moonpad.models.parts"
+local schemaText = require "moonpad.schema.text"
 local schemas = require "moonpad.schema.normalize"
+local strictSchema = require "moonpad.schema.strict"
 
 local requests = {}
 
 local NAMES = {
-  temperature = "temperature", topP = "top_p", seed = "seed", presencePenalty = "presence_penalty",
+  temperature = "temperature", topP = "top_p", presencePenalty = "presence_penalty",
   frequencyPenalty = "frequency_penalty",
 }
 
 local KNOWN = {
   maxOutputTokens = true, stopSequences = true, responseMimeType = true, responseSchema = true, toolChoice = true,
+  seed = true, reasoning = true,
 }
 for name in pairs(NAMES) do KNOWN[name] = true end
 
@@ -185,7 +189,7 @@ local function toolsOf(request)
     tools[index] = {
       type = "function",
       ["function"] = {
-        name = tool.name, description = description, parameters = schemas.ofParameters(tool.parameters),
+        name = tool.name, description = description, parameters = schemaText.raw(schemas.ofParameters(tool.parameters)),
       },
     }
   end
@@ -199,34 +203,55 @@ local function toolChoice(choice)
   return CHOICES[choice] or { type = "function", ["function"] = { name = choice } }
 end
 
-local function responseFormat(given)
-  if given.responseSchema then
-    return {
-      type = "json_schema",
-      json_schema = { name = "answer", schema = schemas.normalize(given.responseSchema) },
-    }
+local function responseFormat(given, quirks)
+  local schema = given.responseSchema
+  if not schema or quirks.schema == "none" then
+    local isJson = schema or given.responseMimeType == "application/json"
+    return isJson and { type = "json_object" } or nil
   end
-  return given.responseMimeType == "application/json" and { type = "json_object" } or nil
+  local strict = quirks.schema == "strict" and strictSchema.of(schema)
+  return {
+    type = "json_schema",
+    json_schema = {
+      name = "answer", schema = schemaText.raw(strict or schemas.normalize(schema)),
+      strict = strict and true or nil,
+    },
+  }
 end
 
 ---@param request moonpad.Request
----@param settings { stream: boolean, isOpenai: boolean }
+---@param call moonpad.ModelCall
 ---@return table body
-function requests.body(request, settings)
+function requests.body(request, call)
+  local quirks = call.settings.quirks
   local given = config.check(request.config, "openai", KNOWN)
+  given = config.without(call, given, openaiModels.refused(request.model, given.reasoning))
   local body = {
     model = request.model,
     messages = messagesOf(request),
     tools = toolsOf(request),
     tool_choice = toolChoice(given.toolChoice),
-    response_format = responseFormat(given),
+    response_format = responseFormat(given, quirks),
     stop = given.stopSequences and core.array(core.toTable(given.stopSequences)),
   }
   config.rename(body, given, NAMES)
-  -- OpenAI's newer models refuse the older name; other servers know no other.
-  body[settings.isOpenai and "max_completion_tokens" or "max_tokens"] = given.maxOutputTokens
-  if settings.stream then body.stream, body.stream_options = true, { include_usage = true } end
+  body[quirks.seed or "seed"] = given.seed
+  body[quirks.maxTokens or openaiModels.maxTokensName(request.model)] = given.maxOutputTokens
+  if call.stream then
+    body.stream = true
+    if not quirks.noStreamOptions then body.stream_options = { include_usage = true } end
+  end
   return config.merge(body, given.extra)
+end
+
+---@param settings moonpad.ModelSettings
+---@param schema table
+---@param hasTools boolean
+---@return boolean
+function requests.takesSchema(settings, schema, hasTools)
+  local quirks = settings.quirks
+  if quirks.schema == "none" then return false end
+  return not hasTools or quirks.schemaWithTools == true and strictSchema.of(schema) ~= nil
 end
 
 return requests

@@ -28,6 +28,7 @@ end
 local PART = {
   text = "string", thought = "boolean", thoughtSignature = "string", functionCall = "table", functionResponse = "table",
   inlineData = "table", fileData = "table", executableCode = "table", codeExecutionResult = "table",
+  toolCall = "table", toolResponse = "table",
 }
 
 -- Ids may be anything: where a provider would not take one, it gets another.

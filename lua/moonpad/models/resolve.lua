@@ -1,60 +1,54 @@
---- A model by its name alone: which adapter speaks to it, and where its key is.
+--- A model by its name alone: which provider it is, which adapter speaks to it, and where its key is.
 local core = require "moonpad.core"
-local httpModel = require "moonpad.models.http_model"
+local modelOptions = require "moonpad.models.options"
+local providers = require "moonpad.models.providers"
 
 local resolve = {}
 
----@class moonpad.ModelRule
----@field patterns string[]
----@field known string for messages
----@field adapter string
----@field keyVariables string[]
----@field baseUrl string? where it is not the adapter's own
----@field addressVariable string? of the environment, with another address than the adapter's own
+---@class moonpad.ModelName
+---@field provider moonpad.Provider
+---@field model string what the provider calls it
 
----@type moonpad.ModelRule[]
-resolve.RULES = {
-  {
-    patterns = { "^gemini%-", "^models/gemini%-" }, known = "gemini-*", adapter = "gemini",
-    keyVariables = { "GOOGLE_API_KEY", "GEMINI_API_KEY" },
-  },
-  {
-    patterns = { "^deepseek%-" }, known = "deepseek-*", adapter = "openai", baseUrl = "https://api.deepseek.com",
-    keyVariables = { "DEEPSEEK_API_KEY" },
-  },
-  {
-    patterns = { "^gpt%-", "^chatgpt%-", "^o[134]$", "^o[134]%-" }, known = "gpt-*, chatgpt-*, o1*, o3*, o4*",
-    adapter = "openai", keyVariables = { "OPENAI_API_KEY" }, addressVariable = "OPENAI_BASE_URL",
-  },
-  {
-    patterns = { "^claude%-" }, known = "claude-*", adapter = "anthropic", keyVariables = { "ANTHROPIC_API_KEY" },
-  },
-}
-
--- Any other name belongs to the server that the environment names.
-local OWN_SERVER = { adapter = "openai" }
-
-local function environment(variable)
-  local value = os and os.getenv(variable)
-  return value ~= "" and value or nil
+-- "groq/llama-3.3-70b": the provider, and its name of the model, which may have slashes, too.
+local function withProvider(name)
+  local first, rest = name:match "^([^/]+)/(.+)$"
+  local row = first and providers.named(first)
+  return row and { provider = row, model = rest } or nil
 end
 
-local function ruleOf(name)
-  for _, rule in ipairs(resolve.RULES) do
-    for _, pattern in ipairs(rule.patterns) do
-      if name:find(pattern) then return rule end
-    end
-  end
-  return environment "OPENAI_BASE_URL" and OWN_SERVER or nil
+local function parse(name)
+  local found = withProvider(name)
+  if found then return found end
+  local row = providers.ofModel(name)
+  -- Any other name belongs to the server that the environment names.
+  if not row and providers.environment "OPENAI_BASE_URL" then row = providers.named "openai" end
+  return row and { provider = row, model = name } or nil
 end
 
 local function refuseUnknown(name)
-  local known = {}
-  for index, rule in ipairs(resolve.RULES) do known[index] = rule.known end
-  local message = 'model "%s": no adapter is known for this name. Known are %s. For any other model set '
-    .. "OPENAI_BASE_URL to a server that speaks like OpenAI, or give an object, such as "
+  local known, names = {}, {}
+  for _, row in ipairs(providers.ROWS) do
+    known[#known + 1], names[#names + 1] = row.known, row.name .. "/"
+  end
+  local message = 'model "%s": no adapter is known for this name. Known are %s, and names behind a provider: %s. '
+    .. "For any other model set OPENAI_BASE_URL to a server that speaks like OpenAI, or give an object, such as "
     .. 'moonpad.models.openai{ model = "%s", baseUrl = "http://localhost:11434/v1" }, or a function'
-  return core.error("invalid_argument", message:format(name, table.concat(known, ", "), name))
+  return core.error("invalid_argument",
+    message:format(name, table.concat(known, ", "), table.concat(names, ", "), name))
+end
+
+---Which provider a name means.
+---@param name string
+---@return moonpad.ModelName
+function resolve.find(name)
+  if type(name) ~= "string" then
+    core.error("invalid_argument", "the name of a model: expected a string, got " .. type(name))
+  end
+  return parse(name) or refuseUnknown(name)
+end
+
+local function adapterOf(row)
+  return require("moonpad.models." .. row.adapter)
 end
 
 ---Loads what a model of that name needs, so that the first step of a run does not spend its time
@@ -62,26 +56,30 @@ end
 ---is called.
 ---@param name string
 function resolve.prepare(name)
-  local rule = ruleOf(name) or refuseUnknown(name)
-  require("moonpad.models." .. rule.adapter)
+  adapterOf(resolve.find(name).provider)
   require("moonpad.http").prepare()
+end
+
+local function refuseWithoutAddress(name, row)
+  core.error("invalid_argument", ('model "%s": no address: set the environment variable %s'):format(
+    name, row.addressVariable))
 end
 
 ---Makes the model of that name, with the key from the environment.
 ---@param name string
 ---@return moonpad.HttpModel
 function resolve.model(name)
-  if type(name) ~= "string" then
-    core.error("invalid_argument", "the name of a model: expected a string, got " .. type(name))
+  local found = resolve.find(name)
+  local row, adapter = found.provider, adapterOf(found.provider)
+  -- The adapter itself finds the address and the key of its own provider.
+  if row.name == adapter.provider then return adapter.new { model = found.model } end
+  local baseUrl, isOfEnvironment = providers.addressOf(row, found.model)
+  if not baseUrl then refuseWithoutAddress(name, row) end
+  local apiKey = providers.keyOf(row)
+  if not apiKey and row.needsKey ~= false and not isOfEnvironment then
+    modelOptions.refuseWithoutKey(name, row.adapter, row.keyVariables)
   end
-  local rule = ruleOf(name) or refuseUnknown(name)
-  local options = { model = name, baseUrl = rule.baseUrl }
-  -- Without an address of its own the adapter finds the key where it finds the address.
-  if rule.baseUrl then
-    options.apiKey = httpModel.keyOfEnvironment(rule.keyVariables)
-      or httpModel.refuseWithoutKey(name, rule.adapter, rule.keyVariables)
-  end
-  return require("moonpad.models." .. rule.adapter).new(options)
+  return adapter.new { model = found.model, baseUrl = baseUrl, apiKey = apiKey }
 end
 
 return resolve

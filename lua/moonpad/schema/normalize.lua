@@ -1,19 +1,9 @@
 --- JSON Schemas on their way to a provider: Lua's empty tables become what the schema means
 --- by them.
 local core = require "moonpad.core"
+local keywords = require "moonpad.schema.keywords"
 
 local schemas = {}
-
--- Keywords by what they hold.
-local LISTS = { required = true, enum = true, examples = true, propertyOrdering = true, type = true }
-local SCHEMA_LISTS = { anyOf = true, oneOf = true, allOf = true, prefixItems = true }
-local SCHEMA_MAPS = {
-  properties = true, patternProperties = true, ["$defs"] = true, definitions = true, dependentSchemas = true,
-}
-local SCHEMAS = {
-  items = true, additionalProperties = true, ["not"] = true, ["if"] = true, ["then"] = true, ["else"] = true,
-  contains = true, propertyNames = true, unevaluatedProperties = true, unevaluatedItems = true,
-}
 
 local normalize
 
@@ -29,12 +19,22 @@ local function asList(values, convert)
   return core.array(result)
 end
 
+-- Names of types may be written as Google's own schemas have them: "STRING".
+local function lowerName(name)
+  return type(name) == "string" and name:lower() or name
+end
+
+local function lowerType(value)
+  return type(value) == "table" and asList(value, lowerName) or lowerName(value)
+end
+
 local function convertMember(key, value)
+  if key == "type" then return lowerType(value) end
   if type(value) ~= "table" then return value end
-  if LISTS[key] then return asList(value) end
-  if SCHEMA_LISTS[key] then return asList(value, normalize) end
-  if SCHEMA_MAPS[key] then return asObject(value, normalize) end
-  if SCHEMAS[key] then return value[1] and asList(value, normalize) or normalize(value) end
+  if keywords.LISTS[key] then return asList(value) end
+  if keywords.LISTS_OF_SCHEMAS[key] then return asList(value, normalize) end
+  if keywords.MAPS[key] then return asObject(value, normalize) end
+  if keywords.SCHEMAS[key] then return value[1] and asList(value, normalize) or normalize(value) end
   return value
 end
 
