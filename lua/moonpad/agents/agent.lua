@@ -1,6 +1,5 @@
 --- Agents that are driven by a model (ADK's LlmAgent): their definition.
 local agents = require "moonpad.agents.base"
-local callable = require "moonpad.util.callable"
 local callbacks = require "moonpad.agents.callbacks"
 local config = require "moonpad.models.config"
 local core = require "moonpad.core"
@@ -9,6 +8,7 @@ local fields = require "moonpad.schema.fields"
 local lists = require "moonpad.util.list"
 local llmFlow = require "moonpad.flow.llm_flow"
 local luaError = require "moonpad.util.lua_error"
+local modelLike = require "moonpad.models.model_like"
 local modelConfig = require "moonpad.agents.model_config"
 local schemaDefinition = require "moonpad.schema.definition"
 local tools = require "moonpad.tools.tool"
@@ -54,21 +54,6 @@ local llmAgent = {}
 ---@field afterToolCallback? moonpad.AfterToolCallback|moonpad.AfterToolCallback[]
 ---@field onToolErrorCallback? moonpad.OnToolErrorCallback|moonpad.OnToolErrorCallback[]
 
-local MODEL = "a model object needs a method generate(self, request, context)"
-
----Checks what is to be a model.
----@param model any
----@param where string for messages
-function llmAgent.checkModel(model, where)
-  if type(model) == "string" then
-    require("moonpad.models.resolve").prepare(model)
-  elseif type(model) ~= "table" and not callable.is(model) then
-    fields.refuse(where, "expected a function, a model object or the name of a model, got " .. lists.kindOf(model))
-  elseif not callable.is(model) and not callable.is(model.generate) then
-    fields.refuse(where, MODEL)
-  end
-end
-
 -- Which keys there may be, the state knows (contract 1.1).
 local function checkStateKey(key, where)
   if type(key) ~= "string" then fields.refuse(where, "expected a string, got " .. lists.kindOf(key)) end
@@ -106,7 +91,7 @@ local function toolList(given, where)
 end
 
 local FIELDS = agents.FIELDS:with(callbacks.OF_MODEL):with {
-  { "model", llmAgent.checkModel, arguments = "request, context" },
+  { "model", modelLike.check, arguments = "request, context" },
   { "instruction", "string|function", arguments = "context", isText = true },
   { "globalInstruction", "string|function", arguments = "context", isText = true },
   { "tools", toolList },

@@ -2,6 +2,8 @@
 local contexts = require "moonpad.runtime.context"
 local core = require "moonpad.core"
 local luaError = require "moonpad.util.lua_error"
+local schemaText = require "moonpad.schema.text"
+local schemas = require "moonpad.schema.normalize"
 local templateArtifacts = require "moonpad.services.template_artifacts"
 local transfer = require "moonpad.tools.transfer_to_agent"
 
@@ -30,22 +32,22 @@ end
 
 local function askForSchema(agent)
   return "Your final answer must be JSON, without any other text, that fits this JSON Schema: "
-    .. core.json.encode(agent.outputSchema)
+    .. schemaText.of(schemas.normalize(agent.outputSchema))
 end
 
 ---The system instruction of a model request: the root agent's global one, the agent's own, and
 ---what moonpad has to say.
 ---@param callbackState moonpad.CallbackState
----@param hasTools boolean
+---@param isHeld boolean the model is held to the schema of the answer, so that nobody need ask for it
 ---@return string?
-function instructions.system(callbackState, hasTools)
+function instructions.system(callbackState, isHeld)
   local agent, root = callbackState.agent, callbackState.invocationContext.rootAgent
   local texts = {}
   for _, text in ipairs {
     resolve(callbackState, root, "globalInstruction") or "",
     resolve(callbackState, agent, "instruction") or "",
     transfer.instruction(agent, root) or "",
-    agent.outputSchema and hasTools and askForSchema(agent) or "",
+    agent.outputSchema and not isHeld and askForSchema(agent) or "",
   } do
     if text ~= "" then texts[#texts + 1] = text end
   end

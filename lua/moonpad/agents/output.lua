@@ -3,6 +3,7 @@
 local core = require "moonpad.core"
 local events = require "moonpad.events.event"
 local luaError = require "moonpad.util.lua_error"
+local optionalNulls = require "moonpad.schema.optional_nulls"
 local schema = require "moonpad.schema.validate"
 
 local output = {}
@@ -33,6 +34,10 @@ function output.parse(agent, text)
     refuse(agent, bare, core.isError(value) and value.message or tostring(value))
   end
   local problem = schema.check(agent.outputSchema, value, "the answer")
+  if problem then
+    optionalNulls.drop(agent.outputSchema, value)
+    problem = schema.check(agent.outputSchema, value, "the answer")
+  end
   if problem then refuse(agent, bare, problem) end
   return value
 end

@@ -1,7 +1,7 @@
 --- Summarizers: when a long history is compacted, and how (contract 5). What a run does with one is
 --- in runtime/summarize.lua.
 local fields = require "moonpad.schema.fields"
-local llmAgent = require "moonpad.agents.agent"
+local modelLike = require "moonpad.models.model_like"
 
 local summarizers = {}
 
@@ -29,7 +29,7 @@ local POSITIVE <const> = {
 }
 
 local FIELDS = fields.new {
-  { "model", llmAgent.checkModel, required = true },
+  { "model", modelLike.check, required = true },
   { "maxTurns", fields.integerFrom(1) },
   { "maxEvents", fields.integerFrom(1) },
   { "maxChars", fields.integerFrom(1) },

@@ -3,7 +3,7 @@ local agentFile = require "moonpad.cli.agent_file"
 local conversation = require "moonpad.cli.conversation"
 local database = require "moonpad.cli.database"
 local failure = require "moonpad.cli.failure"
-local llmAgent = require "moonpad.agents.agent"
+local modelLike = require "moonpad.models.model_like"
 local moonpad = require "moonpad"
 local runners = require "moonpad.runtime.runner"
 local trees = require "moonpad.agents.tree"
@@ -52,7 +52,7 @@ local function openMemory(url)
 end
 
 local function checkModel(agent, model)
-  llmAgent.checkModel(model, "--model")
+  modelLike.check(model, "--model")
   for _, one in ipairs(trees.all(agent)) do
     if one.isLlm then return end
   end

@@ -3,6 +3,7 @@ local contents = require "moonpad.flow.contents"
 local copy = require "moonpad.util.copy"
 local core = require "moonpad.core"
 local instructions = require "moonpad.agents.instructions"
+local modelLike = require "moonpad.models.model_like"
 local prompts = require "moonpad.flow.prompt"
 
 ---What a model is asked. A beforeModelCallback may change it; a model must not.
@@ -25,18 +26,9 @@ local function describeTools(tools)
   return list
 end
 
-local function modelName(model)
-  if type(model) == "table" then return type(model.name) == "string" and model.name or nil end
-  return type(model) == "string" and model or nil
-end
-
--- Where there are tools, many models cannot be held to a form of the answer: there, the instruction
--- asks for it.
-local function configOf(agent, hasTools)
+local function configOf(agent, isHeld)
   local config = copy(agent.config or {})
-  if agent.outputSchema and not hasTools and config.responseSchema == nil then
-    config.responseSchema = copy(agent.outputSchema)
-  end
+  if isHeld and config.responseSchema == nil then config.responseSchema = copy(agent.outputSchema) end
   return config
 end
 
@@ -60,13 +52,15 @@ function llmRequests.build(callbackState, offered)
   local agent, tools = callbackState.agent, offered.list
   local providerTools = agent.providerTools and #agent.providerTools > 0 and copy(agent.providerTools) or nil
   local hasTools = #tools > 0 or providerTools ~= nil
+  local model = callbackState.invocationContext:modelOf(agent)
+  local isHeld = agent.outputSchema ~= nil and modelLike.takesSchema(model, agent.outputSchema, hasTools)
   local request = {
-    model = modelName(callbackState.invocationContext:modelOf(agent)),
-    systemInstruction = instructions.system(callbackState, hasTools),
+    model = modelLike.nameOf(model),
+    systemInstruction = instructions.system(callbackState, isHeld),
     contents = contents.build(callbackState.invocationContext, agent),
     tools = describeTools(tools),
     providerTools = providerTools,
-    config = configOf(agent, hasTools),
+    config = configOf(agent, isHeld),
     streaming = callbackState.invocationContext.streaming,
   }
   sharesContents[request] = true

@@ -9,6 +9,7 @@ local growingText = require "moonpad.flow.growing_text"
 local llmRequests = require "moonpad.flow.llm_request"
 local llmResponses = require "moonpad.flow.llm_response"
 local luaError = require "moonpad.util.lua_error"
+local modelLike = require "moonpad.models.model_like"
 
 local modelCall = {}
 
@@ -16,31 +17,6 @@ local modelCall = {}
 ---@class moonpad.Model
 ---@field name string? what requests call it
 ---@field generate fun(self, request: moonpad.Request, context: moonpad.Context): moonpad.ResponseLike|function|nil, any
-
--- agent -> the model that its name stands for. Made when it is first called: only then must there
--- be a key.
-local resolved = setmetatable({}, { __mode = "k" })
-
-local function named(agent, name)
-  local found = resolved[agent]
-  if not found or found.name ~= name then
-    found = { name = name, model = require("moonpad.models.resolve").model(name) }
-    resolved[agent] = found
-  end
-  return found.model
-end
-
--- `agent` keeps what its name stands for.
-local function runnable(agent, model)
-  if model == nil then
-    core.error("invalid_argument", ('agent "%s" has no model'):format(agent.name))
-  elseif type(model) == "string" then
-    model = named(agent, model)
-  elseif callable.is(model) then
-    return model
-  end
-  return function(request, context) return model:generate(request, context) end
-end
 
 local function once(response)
   return function()
@@ -166,7 +142,7 @@ function modelCall.ask(callbackState, asker, request)
     if response.errorCode then core.error("model", response.errorMessage or tostring(response.errorCode)) end
     texts[#texts + 1] = events.text(response)
   end
-  local ok, err = callModel(callbackState, runnable(asker, asker.model), request, take)
+  local ok, err = callModel(callbackState, modelLike.asFunction(asker.model), request, take)
   if not ok then error(err, 0) end
   return table.concat(texts)
 end
@@ -182,7 +158,9 @@ function modelCall.run(callbackState, request, take)
   if answer ~= nil then return take(llmResponses.normalize(answer, where .. "beforeModelCallback"), {}) end
   if callbackState.invocationContext:hasEnded() then return end
   local agent = callbackState.agent
-  local run = runnable(agent, callbackState.invocationContext:modelOf(agent))
+  local model = callbackState.invocationContext:modelOf(agent)
+  if model == nil then core.error("invalid_argument", ('agent "%s" has no model'):format(agent.name)) end
+  local run = modelLike.asFunction(model)
   callbackState.invocationContext:countLlmCall()
   local function takeChecked(response, origin)
     local partial = response.partial

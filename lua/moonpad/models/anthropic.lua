@@ -205,9 +205,10 @@ function spec.body(request, call)
   return requests.body(request, call)
 end
 
-function spec.takesSchema()
+function anthropic.takesSchema()
   return true
 end
+spec.takesSchema = anthropic.takesSchema
 
 function spec.newAnswer()
   local answer = answers.new(Answer)

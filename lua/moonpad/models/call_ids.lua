@@ -9,13 +9,16 @@ local callIds = {}
 ---@field waiting table<string, string[]> ids of calls that are not answered yet, see keyOf
 ---@field last table<string, string> the id of the latest answer
 ---@field count integer of ids that were made
+---@field made string the form of those
 local CallIds = {}
 CallIds.__index = CallIds
 
 ---@param isFit fun(id: string): boolean what the provider accepts
+---@param made string? the form of ids in place of those that it does not, with a %d
 ---@return moonpad.CallIds
-function callIds.new(isFit)
-  return setmetatable({ isFit = isFit, used = {}, waiting = {}, last = {}, count = 0 }, CallIds)
+function callIds.new(isFit, made)
+  local self = { isFit = isFit, made = made or "moonpad_call_%d", used = {}, waiting = {}, last = {}, count = 0 }
+  return setmetatable(self, CallIds)
 end
 
 local function keyOf(item)
@@ -25,7 +28,7 @@ end
 
 local function make(self)
   self.count = self.count + 1
-  return "moonpad_call_" .. self.count
+  return self.made:format(self.count)
 end
 
 ---@param call table a functionCall

@@ -148,10 +148,11 @@ function spec.body(request, call)
   return requests.body(request, call)
 end
 
-function spec.takesSchema(settings, _, hasTools)
+function gemini.takesSchema(settings, _, hasTools)
   -- Together with tools since the third generation.
   return not hasTools or not settings.model:find "gemini%-[12]"
 end
+spec.takesSchema = gemini.takesSchema
 
 function spec.newAnswer()
   return answers.new(Answer)

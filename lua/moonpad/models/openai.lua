@@ -2,6 +2,7 @@
 --- as well.
 local answers = require "moonpad.models.response_builder"
 local calls = require "moonpad.models.openai_calls"
+local details = require "moonpad.models.openai_details"
 local fields = require "moonpad.models.fields"
 local parts = require "moonpad.models.parts"
 local provider = require "moonpad.models.http_model"
@@ -17,12 +18,14 @@ local FINISH = {
 
 ---@class moonpad.OpenaiAnswer: moonpad.ResponseBuilder
 ---@field calls moonpad.OpenaiCalls
+---@field details moonpad.OpenaiDetails
+---@field extra table? what Google's server gave with the text
 ---@field isRefused boolean?
 local Answer = answers.class()
 
 local function addThought(self, text, field)
   local part = parts.addText(self.parts, self.texts, text, true)
-  part.openai = { field = field }
+  if field then part.openai = { field = field } end
   return parts.delta(text, true)
 end
 
@@ -49,6 +52,22 @@ local function addContentParts(self, shown, content, path)
   end
 end
 
+-- Google's server marks thoughts beside the text, and gives signatures there.
+local function readExtra(self, message, path)
+  local extra = fields.object(message, "extra_content", path)
+  local google = extra and fields.object(extra, "google", path .. ".extra_content")
+  if not google then return false end
+  if google.thought_signature then self.extra = extra end
+  return google.thought == true
+end
+
+local function addString(self, shown, message, path)
+  local text, isThought = fields.text(message, "content", path), readExtra(self, message, path)
+  if text and isThought then return addThought(self, text, nil) end
+  addText(self, shown, text)
+  return shown
+end
+
 -- A message, whole or a piece of one. Returns the parts to be shown at once.
 local function addMessage(self, message, path, isWhole)
   local shown = {}
@@ -62,8 +81,9 @@ local function addMessage(self, message, path, isWhole)
   if type(message.content) == "table" then
     addContentParts(self, shown, message, path)
   else
-    addText(self, shown, fields.text(message, "content", path))
+    shown = addString(self, shown, message, path)
   end
+  self.details:add(fields.objects(message, "reasoning_details", path), path .. ".reasoning_details")
   local refusal = fields.text(message, "refusal", path)
   addText(self, shown, refusal)
   self.isRefused = self.isRefused or refusal ~= nil
@@ -99,14 +119,41 @@ function Answer:add(object)
   return message and addMessage(self, message, "choices[1].message", true)
 end
 
+-- Where there are no thoughts to read, there may still be some to be sent back.
+local function keepDetails(self)
+  local list = self.details:whole()
+  if not list then return end
+  local first = self.parts[1]
+  if not first or not first.thought then
+    first = { text = "", thought = true }
+    table.insert(self.parts, 1, first)
+  end
+  first.openai = { details = list }
+end
+
+-- What is to be sent back stands with the part that it belongs to.
+local function keepGiven(self)
+  keepDetails(self)
+  if not self.extra then return end
+  for index = #self.parts, 1, -1 do
+    local part = self.parts[index]
+    if parts.kind(part) == "text" then
+      part.openai = { extra_content = self.extra }
+      return
+    end
+  end
+end
+
 ---@return table response
 function Answer:response()
   if self.isRefused then self.finishReason = "SAFETY" end
   for _, call in ipairs(self.calls:list()) do
     self.parts[#self.parts + 1] = {
       functionCall = { id = call.id, name = call.name, args = self:decodeArguments(call.name, call.arguments) },
+      openai = call.extra and { extra_content = call.extra } or nil,
     }
   end
+  keepGiven(self)
   return answers.response(self)
 end
 
@@ -131,13 +178,12 @@ function spec.body(request, call)
   return requests.body(request, call)
 end
 
-function spec.takesSchema(settings, schema, hasTools)
-  return requests.takesSchema(settings, schema, hasTools)
-end
+openai.takesSchema = requests.takesSchema
+spec.takesSchema = openai.takesSchema
 
 function spec.newAnswer()
   local answer = answers.new(Answer)
-  answer.calls = calls.new()
+  answer.calls, answer.details = calls.new(), details.new()
   return answer
 end
 

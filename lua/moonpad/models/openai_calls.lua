@@ -11,6 +11,7 @@ local calls = {}
 ---@field name string?
 ---@field index number?
 ---@field pieces string[] of the arguments
+---@field extra table? `extra_content`: what Google's server wants back with the call
 
 ---@class moonpad.OpenaiCalls
 local Calls = {}
@@ -73,6 +74,7 @@ end
 
 local function add(self, call, fragment)
   call.id, call.name = call.id or fragment.id, call.name or fragment.name
+  call.extra = fragment.extra or call.extra
   call.pieces[#call.pieces + 1] = fragment.arguments
   if fragment.index then call.index, self.byIndex[fragment.index] = fragment.index, call end
   if fragment.id then self.byId[fragment.id] = call end
@@ -91,6 +93,7 @@ local function read(object, path)
   return {
     index = fields.number(object, "index", path), id = fields.text(object, "id", path),
     name = fields.text(called, "name", where), arguments = readArguments(called, where),
+    extra = fields.object(object, "extra_content", path),
   }
 end
 
@@ -109,12 +112,12 @@ function Calls:add(list, path, isWhole)
   end
 end
 
----@return { id: string?, name: string, arguments: string }[]
+---@return { id: string?, name: string, arguments: string, extra: table? }[]
 function Calls:list()
   local list = {}
   for index, call in ipairs(self) do
     if not call.name then fields.refuse(("tool_calls[%d].function.name"):format(index), "is missing") end
-    list[index] = { id = call.id, name = call.name, arguments = table.concat(call.pieces) }
+    list[index] = { id = call.id, name = call.name, arguments = table.concat(call.pieces), extra = call.extra }
   end
   return list
 end

@@ -27,6 +27,14 @@ function openaiModels.isReasoning(model)
   return matches(name, REASONING) and not matches(name, NOT_REASONING)
 end
 
+---Is this a name of OpenAI's? What stands on a server under another name may be any model.
+---@param model string
+---@return boolean
+function openaiModels.isKnown(model)
+  local name = baseName(model)
+  return matches(name, REASONING) or name:find "^gpt%-[34]" ~= nil or name:find "^chatgpt%-" ~= nil
+end
+
 ---Does this model work well behind the Responses API only? Chat completions refuse tools for it, or
 ---the whole model.
 ---@param model string

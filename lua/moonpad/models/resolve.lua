@@ -60,6 +60,19 @@ function resolve.prepare(name)
   require("moonpad.http").prepare()
 end
 
+---Can the answers of the model of that name be held to a schema? Asked before there need be a key.
+---@param name string
+---@param schema table
+---@param hasTools boolean
+---@return boolean
+function resolve.takesSchema(name, schema, hasTools)
+  local found = resolve.find(name)
+  local address = providers.addressOf(found.provider, found.model)
+  local server = address and providers.ofAddress(address)
+  local settings = { model = found.model, provider = server, quirks = server and server.quirks or {} }
+  return adapterOf(found.provider).takesSchema(settings, schema, hasTools)
+end
+
 local function refuseWithoutAddress(name, row)
   core.error("invalid_argument", ('model "%s": no address: set the environment variable %s'):format(
     name, row.addressVariable))
