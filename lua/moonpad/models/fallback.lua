@@ -3,6 +3,7 @@ local callable = require "moonpad.util.callable"
 local core = require "moonpad.core"
 local fields = require "moonpad.schema.fields"
 local lists = require "moonpad.util.list"
+local llmResponses = require "moonpad.flow.llm_response"
 local modelLike = require "moonpad.models.model_like"
 
 local fallback = {}
@@ -28,11 +29,12 @@ local function checkName(request)
   fields.refuse("request.model", "models.fallback asks several models, and cannot call them all by one name")
 end
 
+-- A whole answer, which may be a text.
 local function single(answer)
   return function()
     local once = answer
     answer = nil
-    return once
+    return once and llmResponses.normalize(once, "the model's answer")
   end
 end
 
