@@ -117,6 +117,50 @@ support.each_store(function(open)
       assert.same({ type = "string" }, seen[3].config.responseSchema)
     end)
 
+    it("is told to models of providers beside tools as well, where they can be held to it", function()
+      local function asked(model, schema)
+        local request
+        run {
+          model = model, outputSchema = schema or SCHEMA, tools = { { name = "t", run = function() end } },
+          beforeModelCallback = function(_, given)
+            request = given
+            return '{"city":"x"}'
+          end,
+        }
+        assert.equal(request.config.responseSchema == nil, request.systemInstruction ~= nil)
+        return request.config.responseSchema ~= nil
+      end
+      for name, isHeld in pairs {
+        ["gpt-4o"] = true, ["openai/gpt-5"] = true, ["claude-sonnet-4-5"] = true, ["gemini-3-pro"] = true,
+        ["gemini-2.5-pro"] = false, ["deepseek-chat"] = false, ["ollama/llama3"] = false, ["groq/x"] = false,
+      } do
+        assert.same({ name, isHeld }, { name, asked(name) })
+      end
+      -- What cannot be said strictly is asked for in words.
+      assert.is_false(asked("gpt-4o", { type = "object", additionalProperties = { type = "string" } }))
+      local model = moonpad.models.openai { model = "gpt-4o", apiKey = "k" }
+      assert.is_true(asked(model))
+      assert.is_false(asked(moonpad.models.openai { model = "gpt-4o", baseUrl = "http://127.0.0.1:1/v1" }))
+    end)
+
+    it("takes null for what may be absent: a strict server has no other way to leave it out", function()
+      local inner = { type = "object", properties = { n = { type = "integer" }, m = { type = { "integer", "null" } } } }
+      local schema = {
+        type = "object", required = { "city" },
+        properties = {
+          city = { type = "string" }, days = { type = "integer" }, list = { type = "array", items = inner },
+        },
+      }
+      run {
+        outputSchema = schema,
+        model = function() return '{"city":"x","days":null,"list":[{"n":null,"m":null},{"n":1,"m":2}]}' end,
+      }
+      assert.same({ out = { city = "x", list = { { m = moonpad.null }, { n = 1, m = 2 } } } }, stored())
+      assert.matches("city: expected a string, got null", failure(run, {
+        outputSchema = schema, model = function() return '{"city":null}' end,
+      }).message)
+    end)
+
     it("must be a table", function()
       assert.matches("outputSchema", failure(moonpad.agent, { name = "A", outputSchema = "x" }).message)
     end)

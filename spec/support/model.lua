@@ -4,6 +4,7 @@ local bodyText = require "moonpad.models.body_text"
 local busted = require "busted"
 local http = require "moonpad.http"
 local moonpad = require "moonpad"
+local providers = require "moonpad.models.providers"
 local requestCheck = require "moonpad.models.request_check"
 local server = require "spec.support.http"
 local support = require "spec.support"
@@ -86,11 +87,14 @@ end
 ---Runs Lua in a process of its own, with an environment.
 function model.lua(environment, code)
   local assignments = {}
-  for _, name in ipairs {
-    "GOOGLE_API_KEY", "GEMINI_API_KEY", "DEEPSEEK_API_KEY", "OPENAI_API_KEY", "OPENAI_BASE_URL", "ANTHROPIC_API_KEY",
-  } do
+  local function assign(name)
     assignments[#assignments + 1] = ("%s=%s"):format(name, support.quote(environment[name] or ""))
   end
+  for _, row in ipairs(providers.ROWS) do
+    for _, name in ipairs(row.keyVariables) do assign(name) end
+    if row.addressVariable then assign(row.addressVariable) end
+  end
+  for name in pairs(environment) do assign(name) end
   local paths = ("package.path, package.cpath = %q, %q; "):format(package.path, package.cpath)
   local command = ("env %s lua5.4 -e %s 2>&1"):format(table.concat(assignments, " "), support.quote(paths .. code))
   local pipe <close> = assert(io.popen(command))

@@ -94,7 +94,10 @@ end
 function requests.takesSchema(settings, schema, hasTools)
   local quirks = settings.quirks
   if quirks.schema == "none" then return false end
-  return not hasTools or quirks.schemaWithTools == true and strictSchema.of(schema) ~= nil
+  if quirks.schema ~= "strict" then return not hasTools end
+  -- These want an object, and beside tools only what is strict is of use.
+  if hasTools then return quirks.schemaWithTools == true and strictSchema.of(schema) ~= nil end
+  return schemas.normalize(schema).type == "object"
 end
 
 return requests

@@ -83,7 +83,7 @@ end
 
 -- Changes the schema. nil: it cannot be said so.
 function strict(schema)
-  if type(schema) ~= "table" then return nil end
+  if type(schema) ~= "table" or schema[1] ~= nil then return nil end
   for _, keyword in ipairs(REFUSED) do
     if schema[keyword] ~= nil then return nil end
   end
