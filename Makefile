@@ -151,7 +151,7 @@ bench: all ## measures moonpad against the least that the same work can cost, in
 	@bench/run.sh -b $(BUILD)
 
 reference: ## makes docs/reference.md of the annotations in the Lua files
-	@$(LUA) scripts/reference.lua > docs/reference.md
+	@$(LUA) scripts/reference.lua > docs/reference.md.new && mv docs/reference.md.new docs/reference.md
 
 clean: ## removes the build folder
 	rm -rf $(BUILD)

@@ -1,6 +1,7 @@
 -- Every ```lua block of docs/models.md runs, and prints what it says after `-->`. Requests go to a
 -- server on loopback.
 local http = require "moonpad.http"
+local providers = require "moonpad.models.providers"
 local server = require "spec.support.http"
 
 local function read(path)
@@ -67,6 +68,10 @@ describe("docs/models.md", function()
     web:stop()
   end)
 
+  local VERTEX = "/v1/projects/my-project/locations/global/publishers/google/models/gemini-2.0-flash:"
+    .. "streamGenerateContent?alt=sse"
+  local TOKEN = "/computeMetadata/v1/instance/service-accounts/default/token"
+
   local function reply(code)
     local first = code:find("no-such-model", 1, true) and server.json(MISSING, { status = 404 })
       or code:find("stream = false", 1, true) and server.json(WHOLE)
@@ -76,6 +81,8 @@ describe("docs/models.md", function()
       ["/v1beta/models/gemini-2.0-flash:streamGenerateContent?alt=sse"] = server.stream { GEMINI },
       ["/v1/messages"] = { server.stream(ANTHROPIC_CALL), server.stream(ANTHROPIC_TEXT) },
       ["/news"] = { body = "nothing new" },
+      [TOKEN] = server.json { access_token = "ya29.token", expires_in = 3600 },
+      [VERTEX] = server.stream { (GEMINI:gsub("Gemini", "Vertex")) },
     }
   end
 
@@ -91,6 +98,26 @@ describe("docs/models.md", function()
     assert(load(code, "=example", "t", setmetatable({ print = print }, { __index = _G })))()
     return printed
   end
+
+  it("has a row for each provider, with what the program has", function()
+    local page, count = read "docs/models.md", 0
+    for name, others in page:gmatch "\n| `([%w.]+)` | ([^\n]+) |" do
+      local row = providers.named(name)
+      if row then
+        count = count + 1
+        local wanted = table.move(row.keyVariables, 1, #row.keyVariables, 1, {})
+        if row.addressVariable then wanted[#wanted + 1] = row.addressVariable end
+        -- Vertex's is made of project and region.
+        if row.baseUrl and name ~= "vertex" then wanted[#wanted + 1] = row.baseUrl end
+        for _, word in ipairs(wanted) do assert.is_truthy(others:find("`" .. word .. "`", 1, true), name .. word) end
+        for _, pattern in ipairs(row.patterns or {}) do
+          local start = pattern:match "^%^([%a]+)"
+          if start ~= "ft" then assert.is_truthy(others:find("`" .. start, 1, true), name .. " " .. start) end
+        end
+      end
+    end
+    assert.are.equal(#providers.ROWS, count)
+  end)
 
   for _, block in ipairs(blocks(read "docs/models.md")) do
     it("is right at line " .. block.line, function() assert.are.same(block.expected, run(block)) end)

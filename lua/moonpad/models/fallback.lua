@@ -14,7 +14,7 @@ local Fallback = { __name = "moonpad.model" }
 Fallback.__index = Fallback
 
 ---@param models moonpad.ModelLike[] names, functions or objects, the first choice first
----@return moonpad.FallbackModel
+---@return moonpad.Model
 function fallback.new(models)
   local where = "models.fallback"
   local list = lists.of(models, where, "models")

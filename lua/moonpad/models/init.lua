@@ -3,7 +3,7 @@
 ---@field openai fun(options: moonpad.ModelOptions): moonpad.HttpModel OpenAI, and what speaks like it
 ---@field gemini fun(options: moonpad.ModelOptions): moonpad.HttpModel
 ---@field anthropic fun(options: moonpad.ModelOptions): moonpad.HttpModel
----@field fallback fun(models: moonpad.ModelLike[]): moonpad.FallbackModel asks the next one where one cannot answer
+---@field fallback fun(models: moonpad.ModelLike[]): moonpad.Model asks the next one where one cannot answer
 ---@field scripted fun(answers: moonpad.ScriptedReply[]): moonpad.ScriptedModel gives one answer after the other
 
 local ADAPTERS = { anthropic = true, fallback = true, gemini = true, openai = true, scripted = true }

@@ -26,7 +26,8 @@ function modelLike.check(model, where)
   end
 end
 
--- name -> the model that it stands for. Made when it is first called: only then must there be a key.
+-- name -> the model that it stands for. Made when it is first called: only then must there be a
+-- key.
 local named = {}
 
 local function modelNamed(name)
@@ -50,7 +51,8 @@ function modelLike.nameOf(model)
   return type(model) == "table" and type(model.name) == "string" and model.name or nil
 end
 
----Can its answers be held to a schema? Of a function nobody knows: beside tools, many models cannot.
+---Can its answers be held to a schema? Of a function nobody knows, and beside tools many models
+---cannot.
 ---@param model moonpad.ModelLike?
 ---@param schema table
 ---@param hasTools boolean

@@ -3,8 +3,9 @@ local openaiModels = require "moonpad.models.openai_models"
 
 local openaiReasoning = {}
 
--- Servers that take `reasoning_effort` for some of their models, with what these call "none", "low",
--- "medium" and "high" where that is another word. A model that is not listed has no such setting.
+-- Servers that take `reasoning_effort` for some of their models, with what these say for "none",
+-- "low", "medium" and "high" where that is another word. A model that is not listed has no such
+-- setting.
 local EFFORTS = {
   groq = {
     { pattern = "gpt%-oss", none = "low" },

@@ -1,4 +1,5 @@
---- A model by its name alone: which provider it is, which adapter speaks to it, and where its key is.
+--- A model by its name alone: which provider it is, which adapter speaks to it, and where its key
+--- is.
 local core = require "moonpad.core"
 local modelOptions = require "moonpad.models.options"
 local providers = require "moonpad.models.providers"
