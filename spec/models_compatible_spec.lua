@@ -5,6 +5,7 @@ local moonpad = require "moonpad"
 local openai = require "moonpad.models.openai"
 local providers = require "moonpad.models.providers"
 local server = require "spec.support.http"
+local support = require "spec.support"
 
 -- What is sent to a provider's server.
 local function bodyFor(name, request)
@@ -145,6 +146,34 @@ describe("a server that speaks like OpenAI", function()
       } })
       assert.are.equal("Hm", body.messages[2].reasoning_content)
     end)
+  end)
+
+  it("gets it back in a later turn of a session that is read anew, and another server does not", function()
+    local url = "sqlite:" .. support.tmpdir() .. "/a.db"
+    local signed = {
+      index = 0, id = "c1", type = "function", ["function"] = { name = "f", arguments = "{}" },
+      extra_content = { google = { thought_signature = "sig=" } },
+    }
+    local other = server.start()
+    finally(function()
+      other:stop()
+      support.cleanup()
+    end)
+    local function turn(instance, asked, ...)
+      asked:script { ["/chat/completions"] = { ... } }
+      local tool = moonpad.tool { name = "f", description = "F", run = function() return "done" end }
+      local agent = moonpad.agent { name = "A", model = instance, tools = { tool } }
+      local runner <close> = moonpad.runner { appName = "shop", agent = agent, url = url }
+      runner:ask { userId = "ann", sessionId = "s", newMessage = "Hi" }
+      local last = #asked:requests()
+      return asked:sent(last).messages[2].tool_calls[1].extra_content
+    end
+    local ok = stream(message({ content = "ok" }, "stop"))
+    local first = stream(message({ tool_calls = { signed } }, "tool_calls"))
+    assert.are.same(signed.extra_content, turn(make(), web, first, ok))
+    assert.are.same(signed.extra_content, turn(make(), web, ok))
+    assert.is_nil(turn(make { baseUrl = other.url }, other, ok))
+    assert.are.same(signed.extra_content, turn(make(), web, ok))
   end)
 
   it("reads thoughts that Google's server marks beside the text", function()

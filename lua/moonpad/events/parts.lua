@@ -38,6 +38,7 @@ local parts = {}
 ---@field codeExecutionResult { output: string?, outcome: string? }?
 ---@field thought boolean? the text is a thought of the model's
 ---@field thoughtSignature string? of the provider, to be sent back as it is
+---@field partMetadata table? `server`: the one that gave what is to be sent back, and to which alone it goes
 
 ---- Checks
 
