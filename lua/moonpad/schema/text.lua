@@ -35,6 +35,7 @@ local function listText(list, keepsOrdering)
 end
 
 local function memberText(schema, name, value, keepsOrdering)
+  if type(value) == "string" then return jsonText.string(value) end
   if type(value) ~= "table" then return core.json.encode(value) end
   if keywords.MAPS[name] then
     local isProperties = name == "properties"
@@ -45,8 +46,17 @@ local function memberText(schema, name, value, keepsOrdering)
   return core.json.encode(value)
 end
 
+local function holdsSchemas(schema)
+  for name, value in pairs(schema) do
+    local mayHold = keywords.MAPS[name] or keywords.LISTS_OF_SCHEMAS[name] or keywords.SCHEMAS[name]
+    if mayHold and type(value) == "table" then return true end
+  end
+  return schema.propertyOrdering ~= nil
+end
+
 function textOf(schema, keepsOrdering)
-  if type(schema) ~= "table" then return core.json.encode(schema) end
+  -- The encoder is faster, and right where nothing has an order.
+  if type(schema) ~= "table" or not holdsSchemas(schema) then return core.json.encode(schema) end
   local texts = {}
   for name, value in pairs(schema) do
     if keepsOrdering or name ~= "propertyOrdering" then

@@ -26,13 +26,21 @@ local function encodeList(list, depth)
   return "[" .. table.concat(texts, ",") .. "]"
 end
 
+---The same as core.json.encode; most texts have nothing in them that must be escaped.
+---@param text string
+---@return string
+function jsonText.string(text)
+  if text:find "[^ !#-%[%]-~]" then return core.json.encode(text) end
+  return '"' .. text .. '"'
+end
+
 ---An object whose members stand in an order.
 ---@param members table<string, string> the texts of the values
 ---@param names string[]
 ---@return string
 function jsonText.object(members, names)
   local texts = {}
-  for index, name in ipairs(names) do texts[index] = core.json.encode(name) .. ":" .. members[name] end
+  for index, name in ipairs(names) do texts[index] = jsonText.string(name) .. ":" .. members[name] end
   return "{" .. table.concat(texts, ",") .. "}"
 end
 
