@@ -13,8 +13,8 @@ local function object(text)
   return moonpad.json.decode(text)
 end
 
--- As they were recorded. `free`: below these, anything is allowed. `lenient`: that is understood
--- as well.
+-- As they were recorded. `adapter`: default: the name; `options`: of the model. `free`: below
+-- these, anything is allowed. `lenient`: that is understood as well.
 local PROVIDERS = {
   openai = {
     paths = { "/chat/completions", "/chat/completions" },
@@ -46,6 +46,59 @@ local PROVIDERS = {
     },
     ending = "data: [DONE]\n\n",
     last = '{"choices":[{"index":0,"delta":{"content":"Done"},"finish_reason":"stop"}]}',
+  },
+  ["openai's responses"] = {
+    adapter = "openai", options = { api = "responses" },
+    paths = { "/responses", "/responses" },
+    -- What is sent back as it came, and citations.
+    free = { "action", "annotations", "id", "summary" },
+    lenient = { 'type = "x"', 'status = "x"' },
+    whole = object [[{
+      "id": "resp_1", "object": "response", "created_at": 1700000000, "status": "completed", "error": null,
+      "incomplete_details": null, "model": "m-1", "output": [
+        { "id": "rs_1", "type": "reasoning", "summary": [{ "type": "summary_text", "text": "Hm" }],
+          "encrypted_content": "gAAAA" },
+        { "id": "ws_1", "type": "web_search_call",
+          "action": { "type": "search", "query": "x" } },
+        { "id": "msg_1", "type": "message", "status": "completed", "role": "assistant", "phase": "commentary",
+          "content": [{ "type": "output_text", "text": "See:", "logprobs": [], "annotations": [
+            { "type": "url_citation", "url": "https://x", "title": "X", "start_index": 0, "end_index": 3 }] }] },
+        { "id": "fc_1", "type": "function_call", "status": "completed", "call_id": "c1", "name": "f",
+          "arguments": "{\"a\":1}" },
+        { "id": "fc_2", "type": "function_call", "status": "completed", "call_id": "c2", "name": "f",
+          "arguments": "{}" }],
+      "usage": { "input_tokens": 19, "output_tokens": 10, "total_tokens": 29,
+        "input_tokens_details": { "cached_tokens": 5 }, "output_tokens_details": { "reasoning_tokens": 3 } } }]],
+    stream = {
+      object [[{ "type": "response.created",
+        "response": { "id": "resp_1", "model": "m-1", "status": "in_progress" } }]],
+      object [[{ "type": "response.output_item.added", "output_index": 0,
+        "item": { "id": "rs_1", "type": "reasoning", "summary": [] } }]],
+      object [[{ "type": "response.reasoning_summary_text.delta", "output_index": 0, "summary_index": 0,
+        "delta": "Hm" }]],
+      object [[{ "type": "response.reasoning_summary_text.delta", "output_index": 0, "summary_index": 1,
+        "delta": "So" }]],
+      object [[{ "type": "response.output_item.done", "output_index": 0,
+        "item": { "id": "rs_1", "type": "reasoning", "summary": [{ "type": "summary_text", "text": "Hm" },
+          { "type": "summary_text", "text": "So" }], "encrypted_content": "gAAAA" } }]],
+      object [[{ "type": "response.output_item.added", "output_index": 1,
+        "item": { "id": "msg_1", "type": "message", "content": [], "role": "assistant" } }]],
+      object [[{ "type": "response.output_text.delta", "output_index": 1, "content_index": 0, "delta": "See:" }]],
+      object [[{ "type": "response.refusal.delta", "output_index": 1, "content_index": 1, "delta": "No." }]],
+      object [[{ "type": "response.output_item.done", "output_index": 1,
+        "item": { "id": "msg_1", "type": "message", "role": "assistant", "phase": "commentary", "content": [
+          { "type": "output_text", "text": "See:", "annotations": [] }, { "type": "refusal", "refusal": "No." }] } }]],
+      object [[{ "type": "response.output_item.added", "output_index": 2,
+        "item": { "id": "fc_1", "type": "function_call", "call_id": "c1", "name": "f", "arguments": "" } }]],
+      object [[{ "type": "response.function_call_arguments.delta", "output_index": 2, "delta": "{\"a\":1}" }]],
+      object [[{ "type": "response.output_item.done", "output_index": 2,
+        "item": { "id": "fc_1", "type": "function_call", "call_id": "c1", "name": "f", "status": "completed",
+          "arguments": "{\"a\":1}" } }]],
+      object [[{ "type": "response.incomplete", "response": { "id": "resp_1", "model": "m-1", "status": "incomplete",
+        "incomplete_details": { "reason": "max_output_tokens" }, "output": [], "usage": { "input_tokens": 19 } } }]],
+    },
+    ending = "",
+    last = '{"status":"completed","output":[{"type":"message","content":[{"type":"output_text","text":"Done"}]}]}',
   },
   gemini = {
     paths = { "/models/m:streamGenerateContent?alt=sse", "/models/m:generateContent" },
@@ -150,11 +203,14 @@ end
 for name, provider in pairs(PROVIDERS) do
   describe("an answer of " .. name, function()
     local web
+    local adapter = provider.adapter or name
     setup(function() web = server.start() end)
     teardown(function() web:stop() end)
 
     local function make(isStream)
-      return moonpad.models[name] { model = "m", apiKey = "test-key", baseUrl = web.url, stream = isStream }
+      local options = { model = "m", apiKey = "test-key", baseUrl = web.url, stream = isStream }
+      for key, value in pairs(provider.options or {}) do options[key] = value end
+      return moonpad.models[adapter](options)
     end
 
     local function replyOf(list, isStream)
@@ -165,8 +221,8 @@ for name, provider in pairs(PROVIDERS) do
     end
 
     local function isRight(err)
-      return core.isError(err) and err.code == "model" and err.provider == name
-        and err.message:find(('^%s "m": '):format(name)) ~= nil
+      return core.isError(err) and err.code == "model" and err.provider == adapter
+        and err.message:find(('^%s "m": '):format(adapter)) ~= nil
     end
 
     -- What the answer says, and whether it failed. Both are as they should be, alone and in a run.

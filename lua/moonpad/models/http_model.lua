@@ -21,6 +21,8 @@ local provider = {}
 ---@field body fun(request: table, call: moonpad.ModelCall): table
 ---@field conversation string the field of the body that holds the messages
 ---@field newAnswer fun(call: moonpad.ModelCall): moonpad.ResponseBuilder
+---@field problem (fun(object: table): table?)? what in an event or an answer holds an `error`, where that is another
+---object than itself
 ---@field takesSchema fun(settings: moonpad.ModelSettings, schema: table, hasTools: boolean): boolean can its answers be
 ---held to this schema, also beside tools? Else the instruction asks for it
 
@@ -139,6 +141,13 @@ local function raiseStatus(call, job)
   raise(call, ("HTTP %d: %s%s"):format(status, said, attempts), { status = status, body = shown })
 end
 
+-- The object that holds an `error`, if there is one.
+local function problemOf(call, object)
+  local find = call.settings.spec.problem
+  local holder = find and find(object) or object
+  return holder.error ~= nil and holder.error ~= core.null and holder or nil
+end
+
 local function raiseProblem(call, object, raw)
   local code = type(object.error) == "table" and object.error.code
   raise(call, errorText(object) or "an error without a message",
@@ -191,16 +200,17 @@ end
 
 -- An answer that is one object.
 local function receiveWhole(call, job)
-  local body, problem, kind = job:collect(call.settings.maxBytes)
-  if not body then raise(call, problem, { kind = kind }) end
-  if problem then raiseTooLong(call, job) end
+  local body, message, kind = job:collect(call.settings.maxBytes)
+  if not body then raise(call, message, { kind = kind }) end
+  if message then raiseTooLong(call, job) end
   local object, reason = decode(body)
   if type(object) ~= "table" then
     local mime = job.headers["content-type"] or "no content type"
     raise(call, ("the answer is not a JSON object (%s): %s"):format(mime, reason or type(object)),
       { status = job.status, body = showBody(call, body) })
   end
-  if object.error ~= nil and object.error ~= core.null then raiseProblem(call, object, body) end
+  local problem = problemOf(call, object)
+  if problem then raiseProblem(call, problem, body) end
   local answer = call.settings.spec.newAnswer(call)
   addTo(call, answer, object, body)
   if not answer:isComplete() and #answer.parts == 0 then
@@ -233,7 +243,8 @@ local function takeEvent(call, answer, event)
     raise(call, "an event of the stream is not a JSON object: " .. (reason or type(object)),
       { body = showBody(call, event.data) })
   end
-  if object.error ~= nil and object.error ~= core.null then raiseProblem(call, object, event.data) end
+  local problem = problemOf(call, object)
+  if problem then raiseProblem(call, problem, event.data) end
   return addTo(call, answer, object, event.data)
 end
 

@@ -1,12 +1,15 @@
---- Models behind the chat completions API: OpenAI's, and those of the many servers that speak it
---- as well.
+--- Models of OpenAI's, and of the many servers that speak its chat completions as well. What is
+--- special to its other API is in moonpad.models.openai_responses.
 local answers = require "moonpad.models.response_builder"
 local calls = require "moonpad.models.openai_calls"
 local details = require "moonpad.models.openai_details"
 local fields = require "moonpad.models.fields"
+local openaiModels = require "moonpad.models.openai_models"
 local parts = require "moonpad.models.parts"
 local provider = require "moonpad.models.http_model"
+local providers = require "moonpad.models.providers"
 local requests = require "moonpad.models.openai_request"
+local responses = require "moonpad.models.openai_responses"
 
 local openai = { provider = "openai" }
 
@@ -187,11 +190,27 @@ function spec.newAnswer()
   return answer
 end
 
----Makes a model behind the chat completions API.
+---- Which of OpenAI's two APIs
+
+local responsesSpec = responses.adapter(spec.headers, spec.takesSchema)
+
+-- Only OpenAI's own server is known to have the newer one. What is wrong with the options is said
+-- by whoever reads them.
+local function apiOf(options)
+  if type(options) ~= "table" then return "chat" end
+  if options.api ~= nil then return options.api end
+  local model, baseUrl = options.model, options.baseUrl
+  if type(model) ~= "string" then return "chat" end
+  if baseUrl == nil then baseUrl = providers.addressOf(providers.named "openai", model) end
+  local row = type(baseUrl) == "string" and providers.ofAddress(baseUrl)
+  return row and row.name == "openai" and openaiModels.needsResponses(model) and "responses" or "chat"
+end
+
+---Makes a model behind one of the APIs of OpenAI.
 ---@param options moonpad.ModelOptions
 ---@return moonpad.HttpModel
 function openai.new(options)
-  return provider.new(spec, options)
+  return provider.new(apiOf(options) == "responses" and responsesSpec or spec, options)
 end
 
 return openai

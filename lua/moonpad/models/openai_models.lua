@@ -2,15 +2,18 @@
 --- names such as "openai/gpt-5".
 local openaiModels = {}
 
--- The o-series and GPT-5 think before they answer; the chat variants of GPT-5 do not.
+-- The o-series and everything since GPT-5 think before they answer; the first chat variant of GPT-5
+-- does not.
 local REASONING = { "^o%d", "^gpt%-[5-9]", "^codex%-" }
-local NOT_REASONING = { "^gpt%-5[%d.]*%-chat", "^gpt%-5%-search" }
+local NOT_REASONING = { "^gpt%-5%-chat", "^gpt%-5%-search" }
 
 -- Only served by the Responses API, though they are older.
 local RESPONSES_ONLY = { "deep%-research", "^computer%-use", "^codex%-" }
 
+-- A fine-tuned model is named by its base: "ft:o4-mini-2025-04-16:org::id".
 local function baseName(model)
-  return model:match "([^/]+)$" or model
+  local name = model:match "([^/]+)$" or model
+  return name:match "^ft:([^:]+)" or name
 end
 
 local function matches(name, patterns)
@@ -40,10 +43,7 @@ end
 ---@param model string
 ---@return boolean
 function openaiModels.needsResponses(model)
-  local name = baseName(model)
-  -- A fine-tuned model is named by its base.
-  name = name:match "^ft:([^:]+)" or name
-  return openaiModels.isReasoning(name) or matches(name, RESPONSES_ONLY)
+  return openaiModels.isReasoning(model) or matches(baseName(model), RESPONSES_ONLY)
 end
 
 ---What a limit of the answer is called: newer models refuse the older name; servers of other models
@@ -54,10 +54,20 @@ function openaiModels.maxTokensName(model)
   return openaiModels.isReasoning(model) and "max_completion_tokens" or "max_tokens"
 end
 
--- From GPT-5.1 on, models that are told not to think take what other models take.
-local function canBeSilent(model)
-  local minor = baseName(model):match "^gpt%-5%.(%d+)"
-  return minor ~= nil and not baseName(model):find "%-pro" and not baseName(model):find "codex"
+-- From GPT-5.1 on, most models think no more than they are told to.
+local ALWAYS_THINKING = { "%-pro", "%-chat", "^gpt%-5%.1%-codex" }
+
+-- The number behind the point, where thinking can be turned off.
+local function silentVersion(name)
+  local minor = name:match "^gpt%-5%.(%d+)"
+  return minor and not matches(name, ALWAYS_THINKING) and tonumber(minor) or nil
+end
+
+-- Up to GPT-5.4 they do not think unless they are told to.
+local function isSilent(name, reasoning)
+  local version = silentVersion(name)
+  if not version then return false end
+  return reasoning == "none" or reasoning == nil and version <= 4
 end
 
 local SAMPLING = { "temperature", "topP", "presencePenalty", "frequencyPenalty" }
@@ -70,20 +80,35 @@ function openaiModels.refused(model, reasoning)
   local name = baseName(model)
   if name:find "^grok%-[4-9]" or name:find "^grok%-3%-mini" or name:find "^grok%-code" then return GROK end
   if not openaiModels.isReasoning(model) then return {} end
-  if reasoning == "none" and canBeSilent(model) then return { "stopSequences" } end
+  if isSilent(name, reasoning) then return { "stopSequences" } end
   return { "stopSequences", table.unpack(SAMPLING) }
 end
+
+-- Models that know fewer words than the others: what they take for "none", "low", and the rest. The
+-- first pattern that fits counts.
+local EFFORTS = {
+  { pattern = "deep%-research", none = "medium", low = "medium", medium = "medium", high = "medium" },
+  { pattern = "^gpt%-5[%d.]*%-chat", none = "medium", low = "medium", medium = "medium", high = "medium" },
+  { pattern = "^gpt%-5%-pro", none = "high", low = "high", medium = "high", high = "high" },
+  { pattern = "^gpt%-5%.%d+%-pro", none = "medium", low = "medium" },
+  { pattern = "^gpt%-5[%d.]*%-codex", none = "low" },
+  { pattern = "^gpt%-5%.", none = "low" },
+  { pattern = "^gpt%-5", none = "minimal" },
+  { pattern = "", none = "low" },
+}
 
 ---How much a model of OpenAI's is to think, in words that it knows.
 ---@param model string
 ---@param reasoning string config.reasoning
 ---@return string? effort nil: it has none
 function openaiModels.effort(model, reasoning)
+  local name = baseName(model)
   if not openaiModels.isReasoning(model) then return nil end
-  if reasoning ~= "none" then return reasoning end
-  if canBeSilent(model) then return "none" end
-  -- GPT-5 itself thinks a little always; the o-series has no word for it.
-  return baseName(model):find "^gpt%-5" and not baseName(model):find "%-pro" and "minimal" or "low"
+  if reasoning == "none" and silentVersion(name) then return "none" end
+  for _, row in ipairs(EFFORTS) do
+    if name:find(row.pattern) then return row[reasoning] or reasoning end
+  end
+  return reasoning
 end
 
 return openaiModels
