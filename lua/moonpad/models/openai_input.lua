@@ -119,6 +119,8 @@ local function echo(item, more)
   for name, value in pairs(item) do copied[name] = value end
   for name, value in pairs(more or {}) do copied[name] = value end
   if WITHOUT_ID[item.type] then copied.id = nil end
+  -- Only answers have this.
+  copied.created_by = nil
   return copied
 end
 

@@ -146,14 +146,6 @@ local function sortedKeys(map)
   return keys
 end
 
-local function without(value, name)
-  local rest = {}
-  for key, item in pairs(value) do
-    if key ~= name then rest[key] = item end
-  end
-  return rest
-end
-
 -- Citations in ADK's form; the places in the text are OpenAI's.
 local function addCitations(self, annotations)
   for _, annotation in ipairs(annotations) do
@@ -214,13 +206,15 @@ function become.function_call(_, list, item, answer)
   }
 end
 
+-- The API takes back no more of a picture than this and its data.
 function become.image_generation_call(_, list, item)
   local image = item.value
   local data = item.isDone and fields.text(image, "result", "image_generation_call")
   if not data then return end
   local format = fields.text(image, "output_format", "image_generation_call") or "png"
   list[#list + 1] = {
-    inlineData = { mimeType = "image/" .. format, data = data }, openai = { item = without(image, "result") },
+    inlineData = { mimeType = "image/" .. format, data = data },
+    openai = { item = { type = image.type, id = image.id, status = image.status } },
   }
 end
 
