@@ -648,9 +648,11 @@ describe("models.openai, responses", function()
         thought "1", item { type = "shell_call", id = "sh_1", call_id = "c", created_by = "x" },
         item { type = "shell_call_output", id = "sho_1", call_id = "c", output = {} },
         item { type = "tool_search_call", id = "ts_1", call_id = moonpad.null, execution = "server" },
+        -- xAI's servers give ids to what they run themselves.
+        item { type = "web_search_call", id = "ws_1", call_id = "e", action = { type = "search" } },
       }
       local list = inputOf { { role = "model", parts = parts } }
-      assert.are.same({ "secret-1", "c", "c", moonpad.null, "user" }, named(list))
+      assert.are.same({ "secret-1", "c", "c", moonpad.null, "e", "user" }, named(list))
       for _, sent in ipairs(list) do assert.are.same({}, { sent.id, sent.created_by }) end
     end)
 

@@ -124,11 +124,16 @@ local function echo(item, more)
   return copied
 end
 
--- A call that was for the client to run, and that nobody has answered, would be refused.
+-- Calls that the client is to run, where the server does not do so itself.
+local FOR_CLIENT = {
+  custom_tool_call = true, computer_call = true, local_shell_call = true, shell_call = true, apply_patch_call = true,
+  tool_search_call = true,
+}
+
+-- The API refuses what asks for an answer and has none.
 local function isUnanswered(self, item)
   if item.type == "mcp_approval_request" then return true end
-  local isCall = type(item.type) == "string" and item.type:find "_call$" ~= nil
-  return isCall and type(item.call_id) == "string" and not self.answered[item.call_id]
+  return FOR_CLIENT[item.type] and type(item.call_id) == "string" and not self.answered[item.call_id]
 end
 
 local made = {}
