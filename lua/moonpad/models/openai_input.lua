@@ -156,11 +156,9 @@ function made.functionCall(part, self)
   local call, own = part.functionCall, ownOf(part)
   local id = self.ids:ofCall(call)
   self.callers[id] = own.caller
-  -- Arguments that were no JSON are given back as they came.
-  local arguments = type(call.args) == "string" and call.args or core.json.encode(parts.asObject(call.args))
   return {
-    type = "function_call", call_id = id, name = call.name, arguments = arguments, namespace = own.namespace,
-    caller = own.caller,
+    type = "function_call", call_id = id, name = call.name, arguments = parts.argumentsText(call),
+    namespace = own.namespace, caller = own.caller,
   }
 end
 

@@ -101,10 +101,9 @@ end
 
 local function toolCall(part, ids)
   local call = part.functionCall
-  -- Arguments that were no JSON are given back as they came.
-  local arguments = type(call.args) == "string" and call.args or core.json.encode(parts.asObject(call.args))
   return {
-    id = ids:ofCall(call), type = "function", ["function"] = { name = call.name, arguments = arguments },
+    id = ids:ofCall(call), type = "function",
+    ["function"] = { name = call.name, arguments = parts.argumentsText(call) },
     extra_content = ownOf(part).extra_content,
   }
 end

@@ -30,11 +30,13 @@ function openaiModels.isReasoning(model)
   return matches(name, REASONING) and not matches(name, NOT_REASONING)
 end
 
----Is this a name of OpenAI's? What stands on a server under another name may be any model.
+---Is this a model of OpenAI's? What stands on another server under another name may be any model.
 ---@param model string
+---@param row moonpad.Provider? of the server
 ---@return boolean
-function openaiModels.isKnown(model)
+function openaiModels.isKnown(model, row)
   local name = baseName(model)
+  if row and row.name == "openai" then return true end
   return matches(name, REASONING) or name:find "^gpt%-[34]" ~= nil or name:find "^chatgpt%-" ~= nil
 end
 

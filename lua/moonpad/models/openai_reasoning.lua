@@ -36,7 +36,7 @@ function styles.effort(call, reasoning)
   local effort
   if rules then
     effort = effortFor(rules, call.model, reasoning)
-  elseif openaiModels.isKnown(call.model) or row and row.name == "openai" then
+  elseif openaiModels.isKnown(call.model, row) then
     effort = openaiModels.effort(call.model, reasoning)
   else
     effort = reasoning

@@ -52,16 +52,11 @@ local function textOf(given, quirks)
   }
 end
 
--- OpenAI's names of models say whether they think. What another name means, only its server knows.
-local function isKnown(call)
-  local row = call.settings.provider
-  return openaiModels.isKnown(call.model) or row ~= nil and row.name == "openai"
-end
-
-local function reasoningOf(call, reasoning)
+-- What a name that is not OpenAI's means, only its server knows.
+local function reasoningOf(call, reasoning, isKnown)
   if reasoning == nil then return nil end
   local effort = reasoning
-  if isKnown(call) then effort = openaiModels.effort(call.model, reasoning) end
+  if isKnown then effort = openaiModels.effort(call.model, reasoning) end
   if not effort then
     table.insert(call.leftOut, "reasoning")
     return nil
@@ -74,8 +69,9 @@ end
 ---@return table body
 function requests.body(request, call)
   local isReasoning = openaiModels.isReasoning(request.model)
+  local isKnown = openaiModels.isKnown(request.model, call.settings.provider)
   local given = config.check(request.config, "openai", KNOWN)
-  local reasoning = reasoningOf(call, given.reasoning)
+  local reasoning = reasoningOf(call, given.reasoning, isKnown)
   given = config.without(call, given, ABSENT)
   given = config.without(call, given, openaiModels.refused(request.model, given.reasoning))
   local system = request.systemInstruction
@@ -84,7 +80,7 @@ function requests.body(request, call)
     store = false,
     include = isReasoning and { "reasoning.encrypted_content" } or nil,
     instructions = system ~= "" and system or nil,
-    input = inputs.of(request, isReasoning or not isKnown(call)),
+    input = inputs.of(request, isReasoning or not isKnown),
     tools = toolsOf(request),
     tool_choice = toolChoice(given.toolChoice),
     text = textOf(given, call.settings.quirks),

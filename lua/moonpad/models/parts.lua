@@ -1,5 +1,6 @@
 --- What a part of a content is, and how adapters read contents.
 local arrays = require "moonpad.util.array"
+local core = require "moonpad.core"
 
 local parts = {}
 
@@ -50,6 +51,13 @@ function parts.asObject(value)
     return #value > 0 and { value = value } or {}
   end
   return value
+end
+
+---The arguments of a call as text of JSON. Arguments that were no JSON are given back as they came.
+---@param call table a functionCall
+---@return string
+function parts.argumentsText(call)
+  return type(call.args) == "string" and call.args or core.json.encode(parts.asObject(call.args))
 end
 
 ---The contents of a request, ended by a turn of the user, because it is the user whom a
