@@ -417,6 +417,18 @@ describe("models.openai, responses", function()
       assert.are.equal("f", last.content.parts[3].functionCall.name)
     end)
 
+    it("is what its items have said, whatever the last event repeats", function()
+      local asked = call("1", "{}")
+      script(server.stream(stream {
+        CREATED, added(0, asked), done(0, asked), added(1, HELLO), textDelta(1, "Hello"), done(1, HELLO),
+        completed { HELLO, asked, call("2", "{}") },
+      }))
+      local _, last = model.ask(make())
+      assert.are.same({
+        { functionCall = { id = "call_1", name = "f", args = {} } }, { text = "Hello" },
+      }, model.parts(last))
+    end)
+
     it("may be a refusal", function()
       local refusal = message("", { content = { { type = "refusal", refusal = "I cannot." } } })
       local parts, texts, last = partsOf({
@@ -458,8 +470,10 @@ describe("models.openai, responses", function()
       end
       script(server.json(response({ half }, more)))
       assert.matches("was cut off", model.failure(make { stream = false }).message)
-      script(server.stream(stream { CREATED, added(0, half), completed {} }))
-      assert.matches("was cut off", model.failure(make()).message)
+      for _, last in ipairs { {}, { half } } do
+        script(server.stream(stream { CREATED, added(0, half), completed(last) }))
+        assert.matches("was cut off", model.failure(make()).message)
+      end
       -- A call of a program is complete, and goes on nevertheless.
       script(server.json(response { call("1", "{}", { status = "in_progress" }) }))
       local _, last = model.ask(make { stream = false })
@@ -541,6 +555,9 @@ describe("models.openai, responses", function()
         done(0, given), completed { given },
       }, { given })
       assert.are.same({ mimeType = "image/webp", data = "AAAA" }, parts[1].inlineData)
+      script(server.json(response { picture }))
+      local _, last = model.ask(make { stream = false })
+      assert.are.equal("image/png", last.content.parts[1].inlineData.mimeType)
       assert.are.same(picture, inputOf({ { role = "model", parts = parts } })[1])
     end)
   end)
@@ -617,6 +634,16 @@ describe("models.openai, responses", function()
       assert.are.same({ "assistant", "user" }, named(inputOf {
         { role = "model", parts = { thought "1" } }, { role = "model", parts = { { text = "Yes" } } },
       }))
+    end)
+
+    it("keeps texts of different phases apart", function()
+      local function text(value, phase) return { text = value, openai = { phase = phase } } end
+      local parts = { text("a", "commentary"), text("b", "commentary"), text("c", "final_answer"), text "d" }
+      local said = {}
+      for index, item in ipairs(inputOf { { role = "model", parts = parts } }) do
+        said[index] = item.role == "assistant" and { item.content, item.phase } or nil
+      end
+      assert.are.same({ { "ab", "commentary" }, { "c", "final_answer" }, { "d" } }, said)
     end)
 
     it("is not sent to a model that does not think", function()
