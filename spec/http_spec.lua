@@ -463,10 +463,97 @@ describe("HTTP", function()
       assert.are.equal("timeout", kind)
     end)
 
-    it("ends a connection on which nothing comes", function()
-      web:script { ["/a"] = { hang = true } }
-      local status, _, kind = fetch("/a", { idleTimeoutMs = 1000, attempts = 1 })
+    it("ends a connection on which nothing comes, after the time that was given", function()
+      for _, milliseconds in ipairs { 200, 1000 } do
+        web:script { ["/a"] = { hang = true } }
+        local wanted = milliseconds / 1000
+        local seconds = support.quickest(wanted + 0.4, function()
+          local status, message, kind
+          local took = elapsed(function()
+            status, message, kind = fetch("/a", { idleTimeoutMs = milliseconds, attempts = 1 })
+          end)
+          assert.are.same({ nil, "timeout" }, { status, kind })
+          assert.matches(("nothing was sent or received for %d ms"):format(milliseconds), message)
+          assert.is_true(took >= wanted - 0.01, "took " .. took)
+        end)
+        assert.is_true(seconds < wanted + 0.4, "took " .. seconds)
+      end
+    end)
+
+    it("ends an answer that stops coming", function()
+      web:script { ["/a"] = { body = "0123456789", hold = 5 } }
+      local seconds = support.quickest(1, function()
+        local job <close> = request("/a", { idleTimeoutMs = 300 })
+        local body, message, kind
+        local took = elapsed(function() body, message, kind = job:collect() end)
+        assert.are.same({ nil, "timeout" }, { body, kind })
+        assert.is_string(message)
+        assert.is_true(took >= 0.29, "took " .. took)
+      end)
+      assert.is_true(seconds < 1, "took " .. seconds)
+    end)
+
+    it("for silence ends no answer of which something comes now and then", function()
+      web:script { ["/a"] = { body = "01234567", split = 1, pause = 0.3 } }
+      assert.are.equal("01234567", select(2, fetch("/a", { idleTimeoutMs = 1500 })))
+    end)
+
+    it("for silence does not run while nobody reads", function()
+      local size = 24 * 1024 * 1024
+      web:script { ["/a"] = { body = ("x"):rep(65536), times = size // 65536, split = 65536 } }
+      local job <close> = request("/a", { maxUnreadBytes = 65536, idleTimeoutMs = 1000 })
+      job:wait()
+      core.sleep(1.6)
+      local body, message = job:collect()
+      assert.are.equal(size, #(body or message))
+    end)
+
+    local function listen()
+      local listener = assert(socket.bind("127.0.0.1", 0))
+      return listener, select(2, listener:getsockname())
+    end
+
+    -- To a server that reads a megabyte now and then.
+    local function upload(pieces, options)
+      local listener, port = listen()
+      options.url, options.attempts = "http://127.0.0.1:" .. port .. "/", 1
+      options.body = ("x"):rep(16 * 1024 * 1024)
+      local job <close> = http.request(options)
+      local connection = assert(listener:accept())
+      for _ = 1, pieces do
+        assert(connection:receive(1024 * 1024))
+        core.sleep(0.1)
+      end
+      if pieces > 1 then
+        assert(connection:receive(#options.body - pieces * 1024 * 1024))
+        connection:send "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"
+      end
+      local status, message, kind = job:wait()
+      connection:close()
+      listener:close()
+      return status, message, kind
+    end
+
+    it("for silence takes into account what is sent", function()
+      assert.are.equal(200, (upload(12, { idleTimeoutMs = 1000 })))
+      local status, _, kind = upload(1, { idleTimeoutMs = 300 })
       assert.are.same({ nil, "timeout" }, { status, kind })
+    end)
+
+    it("for connecting is another one", function()
+      -- Nobody accepts: the system does it for the server, but says nothing of TLS.
+      local listener, port = listen()
+      finally(function() listener:close() end)
+      local seconds = support.quickest(1, function()
+        local options = { url = ("https://127.0.0.1:%d/"):format(port), attempts = 1, connectTimeoutMs = 300 }
+        options.idleTimeoutMs = 100
+        local job <close> = http.request(options)
+        local status, message, kind
+        local took = elapsed(function() status, message, kind = job:wait() end)
+        assert.are.same({ nil, "timeout" }, { status, kind }, message)
+        assert.is_true(took >= 0.29, "took " .. took)
+      end)
+      assert.is_true(seconds < 1, "took " .. seconds)
     end)
   end)
 

@@ -55,6 +55,7 @@ static void end_running_request(mp_http_request *request, mp_http_failure failur
 }
 
 static void begin(mp_http_client *client, mp_http_request *request) {
+  mp_http_times_begin(&request->times);
   CURLMcode code = curl_multi_add_handle(client->multi, request->easy);
   if (code == CURLM_OK) {
     link_running(client, request);
@@ -82,6 +83,7 @@ static void obey_owner(mp_http_client *client, mp_http_request *request) {
   if (is_abandoned) {
     end_running_request(request, MP_HTTP_CLOSED, "");
   } else if (may_resume) {
+    mp_http_times_go_on(&request->times);
     /* May call take_body at once. If it fails, the transfer ends, and that is seen there. */
     (void)curl_easy_pause(request->easy, CURLPAUSE_CONT);
   }
@@ -97,6 +99,27 @@ static void end_finished(mp_http_client *client) {
     curl_easy_getinfo(news->easy_handle, CURLINFO_PRIVATE, (char **)&request);
     end_running_request(request, mp_http_failure_of_result(result), curl_easy_strerror(result));
   }
+}
+
+/* Ends a transfer that has taken too long. Else, the result is when it will have. */
+static double end_if_late(mp_http_request *request) {
+  mp_http_times_note(&request->times, request->easy);
+  double deadline = mp_http_times_deadline(&request->times);
+  if (deadline > mp_monotonic()) return deadline;
+  /* In place of what libcurl may have said on the way, say of one of several addresses. */
+  mp_http_times_explain(&request->times, request->message, sizeof request->message);
+  end_running_request(request, MP_HTTP_TIMEOUT, request->message);
+  return HUGE_VAL;
+}
+
+/* The result is when the next one will have taken too long. */
+static double end_late(mp_http_client *client) {
+  double nearest = HUGE_VAL;
+  for (mp_http_request *request = client->running, *next; request != NULL; request = next) {
+    next = request->next;
+    nearest = fmin(nearest, end_if_late(request));
+  }
+  return nearest;
 }
 
 static void end_running(mp_http_client *client, mp_http_failure failure, const char *message) {
@@ -120,20 +143,24 @@ static void obey_all(mp_http_client *client) {
   }
 }
 
-/* Everything that can be done without waiting. */
-static void transfer(mp_http_client *client, mp_http_request *queued) {
+/* Everything that can be done without waiting. The result is when there is more to do. */
+static double transfer(mp_http_client *client, mp_http_request *queued) {
   mp_http_enter();
   begin_all(client, queued);
   obey_all(client);
   int running;
   CURLMcode code = curl_multi_perform(client->multi, &running);
   end_finished(client);
+  /* Last: what has come in while this process was stopped counts. */
+  double deadline = end_late(client);
   if (code != CURLM_OK) end_running(client, MP_HTTP_TRANSFER, curl_multi_strerror(code));
   mp_http_leave();
+  return deadline;
 }
 
-static void sleep_until_needed(mp_http_client *client) {
-  if (curl_multi_poll(client->multi, NULL, 0, LONGEST_SLEEP_MS, NULL) == CURLM_OK) return;
+static void sleep_until_needed(mp_http_client *client, double deadline) {
+  double milliseconds = fmax(0, fmin(ceil((deadline - mp_monotonic()) * 1e3), LONGEST_SLEEP_MS));
+  if (curl_multi_poll(client->multi, NULL, 0, (int)milliseconds, NULL) == CURLM_OK) return;
   /* The failure may persist: do not keep a processor busy. */
   nanosleep(&(struct timespec){0, 10 * 1000 * 1000}, NULL);
 }
@@ -142,8 +169,8 @@ static void *work(void *context) {
   mp_http_client *client = context;
   mp_http_request *queued;
   while (take_queued(client, &queued)) {
-    transfer(client, queued);
-    sleep_until_needed(client);
+    double deadline = transfer(client, queued);
+    sleep_until_needed(client, deadline);
   }
   mp_http_enter();
   while (queued != NULL) {

@@ -24,7 +24,10 @@ static size_t take_body(char *data, size_t size, size_t count, void *context) {
   }
   bool has_failed = request->unread.failed;
   pthread_mutex_unlock(&request->client->lock);
-  if (is_full) return CURL_WRITEFUNC_PAUSE;
+  if (is_full) {
+    request->times.waits_for_us = true;
+    return CURL_WRITEFUNC_PAUSE;
+  }
   if (!has_failed) return length;
   request->cause = MP_HTTP_NO_MEMORY;
   return CURL_WRITEFUNC_ERROR;
@@ -68,6 +71,14 @@ static size_t take_header(char *data, size_t size, size_t count, void *context) 
   return CURL_WRITEFUNC_ERROR;
 }
 
+/* The connection is there, and the request is about to be sent. */
+static int take_connection(void *context, char *ip, char *local_ip, int port, int local_port) {
+  mp_http_request *request = context;
+  (void)ip, (void)local_ip, (void)port, (void)local_port;
+  mp_http_times_go_on(&request->times);
+  return CURL_PREREQFUNC_OK;
+}
+
 /* ---- Making it ---- */
 
 static CURLcode set_method(CURL *easy, const mp_http_options *options) {
@@ -81,17 +92,14 @@ static CURLcode set_method(CURL *easy, const mp_http_options *options) {
   return code;
 }
 
-/* libcurl has this as a speed: less than a byte a second, for so many seconds. */
-static long idle_seconds(long milliseconds) {
-  return milliseconds <= 0 ? 0 : (milliseconds + 999) / 1000;
-}
-
-static void set_times(CURL *easy, const mp_http_options *options) {
+/* libcurl, too, is told the time for connecting: it shares it out among the addresses of a host. */
+static void set_times(mp_http_request *request, const mp_http_options *options) {
+  CURL *easy = request->easy;
+  request->times.timeout = (double)options->timeout * 1e-3;
+  request->times.connect_timeout = (double)options->connect_timeout * 1e-3;
+  request->times.idle_timeout = (double)options->idle_timeout * 1e-3;
   curl_easy_setopt(easy, CURLOPT_NOSIGNAL, 1L);
-  curl_easy_setopt(easy, CURLOPT_TIMEOUT_MS, options->timeout);
   curl_easy_setopt(easy, CURLOPT_CONNECTTIMEOUT_MS, options->connect_timeout);
-  curl_easy_setopt(easy, CURLOPT_LOW_SPEED_LIMIT, 1L);
-  curl_easy_setopt(easy, CURLOPT_LOW_SPEED_TIME, idle_seconds(options->idle_timeout));
 #if LIBCURL_VERSION_NUM >= 0x075700
   /* Freeing a request must not wait for a name server. */
   curl_easy_setopt(easy, CURLOPT_QUICK_EXIT, 1L);
@@ -128,6 +136,8 @@ static void set_callbacks(mp_http_request *request) {
   curl_easy_setopt(easy, CURLOPT_WRITEDATA, request);
   curl_easy_setopt(easy, CURLOPT_HEADERFUNCTION, take_header);
   curl_easy_setopt(easy, CURLOPT_HEADERDATA, request);
+  curl_easy_setopt(easy, CURLOPT_PREREQFUNCTION, take_connection);
+  curl_easy_setopt(easy, CURLOPT_PREREQDATA, request);
 }
 
 static bool set_headers(mp_http_request *request, const char *const *headers) {
@@ -142,7 +152,7 @@ static bool set_headers(mp_http_request *request, const char *const *headers) {
 static bool configure(mp_http_request *request, const mp_http_options *options) {
   CURL *easy = request->easy;
   set_callbacks(request);
-  set_times(easy, options);
+  set_times(request, options);
   return curl_easy_setopt(easy, CURLOPT_URL, options->url) == CURLE_OK && set_method(easy, options) == CURLE_OK &&
          set_safety(easy, options) == CURLE_OK &&
          curl_easy_setopt(easy, CURLOPT_USERAGENT, "moonpad/" MOONPAD_VERSION) == CURLE_OK &&

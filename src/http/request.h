@@ -33,7 +33,7 @@ typedef struct mp_http_options {
   const char *ca_file; /* NULL: the system's */
   long timeout;        /* of the whole request */
   long connect_timeout;
-  long idle_timeout; /* without a byte arriving */
+  long idle_timeout; /* without a byte sent or received, while the owner reads */
   size_t max_unread; /* bytes; the transfer pauses while more than this waits to be read */
 } mp_http_options;
 

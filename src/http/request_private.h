@@ -4,6 +4,7 @@
 
 #include "http/client_state.h"
 #include "http/request.h"
+#include "http/times.h"
 
 struct mp_http_request {
   mp_http_client *client;    /* counted */
@@ -14,6 +15,7 @@ struct mp_http_request {
   size_t max_unread;
   mp_buffer taken;       /* the owner's: what it is reading */
   size_t header_bytes;   /* the thread's: received so far */
+  mp_http_times times;   /* the thread's */
   mp_http_failure cause; /* the thread's: why a callback has ended the transfer */
 
   /* Guarded by the client's lock. */
