@@ -314,7 +314,8 @@ describe("a hostile value", function()
     local request = with { url = "http://127.0.0.1:1/", attempts = 1 }
     positions("http.request", http.request, function() return {} end)
     fields("http.request", http.request, request, [[url method headers body timeoutMs connectTimeoutMs idleTimeoutMs
-      attempts retryDelayMs maxRetryDelayMs maxBodyBytes maxUnreadBytes caFile]], function(job) job:close() end)
+      attempts retryDelayMs maxRetryDelayMs retryAdvice maxBodyBytes maxUnreadBytes caFile]],
+      function(job) job:close() end)
     local job = http.request(request())
     job:wait()
     for _, method in ipairs { "wait", "read", "receive", "collect", "poll", "release", "close", "step" } do

@@ -2,7 +2,6 @@ local core = require "moonpad.core"
 local driver = require "moonpad.http.client"
 local http = require "moonpad.http"
 local moonpad = require "moonpad"
-local retry = require "moonpad.http.retry"
 local server = require "spec.support.http"
 local socket = require "socket"
 local support = require "spec.support"
@@ -417,17 +416,52 @@ describe("HTTP", function()
       end
     end)
 
+    -- How often it is tried when the first error has these headers. Waits that are not asked for are
+    -- endless.
+    local function attemptsAfter(status, headers, options)
+      web:script { ["/a"] = { { status = status, headers = headers }, { body = "ok" } } }
+      options = options or {}
+      options.retryDelayMs = options.retryDelayMs or 59000
+      fetch("/a", options)
+      return #web:requests()
+    end
+
     it("knows the three forms of dates", function()
       for _, text in ipairs {
         "Sun, 06 Nov 1994 08:49:37 GMT", "Sunday, 06-Nov-94 08:49:37 GMT", "Sun Nov  6 08:49:37 1994",
       } do
-        assert.are.equal(784111777, retry.parseDate(text))
+        assert.are.equal(2, attemptsAfter(503, { ["Retry-After"] = text }), text)
+        local later = text:gsub("1994", "2037"):gsub("%-94", "-37")
+        assert.are.equal(1, attemptsAfter(503, { ["Retry-After"] = later }), later)
       end
-      assert.are.equal(951827696, retry.parseDate "Tue, 29 Feb 2000 12:34:56 GMT")
-      assert.are.equal(0, retry.parseDate "Thu, 01 Jan 1970 00:00:00 GMT")
-      assert.is_nil(retry.parseDate "soon")
-      assert.is_nil(retry.after { ["retry-after"] = "-1" })
-      assert.are.equal(0.0, retry.after { ["retry-after"] = "Sun, 06 Nov 1994 08:49:37 GMT" })
+    end)
+
+    it("waits as always when what the server says of waiting makes no sense", function()
+      for _, text in ipairs { "soon", "", "Sun, 99 Nov 2037", "0", "nan", ("x"):rep(1000) } do
+        local headers = { ["Retry-After"] = text, ["retry-after-ms"] = text == "0" and "-1" or text }
+        assert.are.equal(2, attemptsAfter(503, headers, { retryDelayMs = 1 }), text)
+      end
+      assert.are.equal(1, attemptsAfter(503, { ["Retry-After"] = ("9"):rep(9) }, { retryDelayMs = 1 }))
+    end)
+
+    it("is made after as many milliseconds as the server says", function()
+      assert.are.equal(2, attemptsAfter(429, { ["retry-after-ms"] = "20.5", ["Retry-After"] = "3600" }))
+      assert.are.equal(1, attemptsAfter(429, { ["retry-after-ms"] = "3600000", ["Retry-After"] = "0" }))
+      local took = elapsed(function() attemptsAfter(429, { ["retry-after-ms"] = "300" }, { retryDelayMs = 1 }) end)
+      assert.is_true(took >= 0.3, "took " .. took)
+    end)
+
+    it("is made after a conflict, and after a request that took too long", function()
+      for _, status in ipairs { 408, 409, 429, 500, 502, 503, 504, 529 } do
+        assert.are.equal(2, attemptsAfter(status, {}, { retryDelayMs = 1 }), status)
+      end
+    end)
+
+    it("is made or not as the server says, whatever the error", function()
+      assert.are.equal(2, attemptsAfter(400, { ["X-Should-Retry"] = "true" }, { retryDelayMs = 1 }))
+      assert.are.equal(1, attemptsAfter(503, { ["x-should-retry"] = "false" }))
+      assert.are.equal(1, attemptsAfter(200, { ["x-should-retry"] = "true" }))
+      assert.are.equal(2, attemptsAfter(503, { ["x-should-retry"] = "perhaps" }, { retryDelayMs = 1 }))
     end)
 
     it("leaves the host's random numbers alone", function()
@@ -437,6 +471,80 @@ describe("HTTP", function()
       web:script { ["/a"] = { { status = 500 }, { body = "x" } } }
       fetch "/a"
       assert.are.equal(expected, math.random(1000000))
+    end)
+  end)
+
+  describe("retryAdvice", function()
+    local asked
+
+    -- Fetches with an advice; first come errors that say `reply`.
+    local function advised(advice, reply, options)
+      asked = {}
+      reply.status = reply.status or 429
+      web:script { ["/a"] = { reply, { body = "ok" } } }
+      options = options or {}
+      options.retryAdvice = function(...)
+        asked[#asked + 1] = { ... }
+        if type(advice) == "function" then return advice(...) end
+        return advice
+      end
+      return fetch("/a", options)
+    end
+
+    it("is asked what an error says, and told how long to wait", function()
+      local reply = { headers = { ["Retry-After"] = "3600", ["X-A"] = "1" }, body = "later", split = 1 }
+      local status, body
+      local took = elapsed(function() status, body = advised(0.2, reply) end)
+      assert.are.same({ 200, "ok" }, { status, body })
+      assert.is_true(took >= 0.2, "took " .. took)
+      assert.are.equal(1, #asked)
+      assert.are.same({ 429, "1", "later" }, { asked[1][1], asked[1][2]["x-a"], asked[1][3] })
+    end)
+
+    it("may say that it is pointless: then the error is the answer", function()
+      local status, body, job = advised(false, { headers = { ["X-A"] = "1" }, body = "no money" })
+      assert.are.same({ 429, "no money", "1", 1 }, { status, body, job.headers["x-a"], job.attempts })
+      status, body = advised(61, { body = "tomorrow" })
+      assert.are.same({ 429, "tomorrow" }, { status, body })
+      assert.are.equal(1, #web:requests())
+    end)
+
+    it("may leave it to the headers", function()
+      assert.are.equal(200, (advised(nil, { body = "x" })))
+      assert.are.equal(429, (advised(nil, { headers = { ["Retry-After"] = "3600" } })))
+    end)
+
+    it("is asked only when there may be another attempt", function()
+      assert.are.equal(400, (advised(0, { status = 400 })))
+      assert.are.equal(429, (advised(0, {}, { attempts = 1 })))
+      assert.are.equal(200, (advised(0, { status = 200 })))
+      assert.are.same({}, asked)
+    end)
+
+    it("is asked with no more than 64 KiB, and the answer is whole all the same", function()
+      local text = ("0123456789"):rep(30000)
+      local status, body = advised(false, { body = text, split = 50000 })
+      assert.are.same({ 429, true, 65536 }, { status, body == text, #asked[1][3] })
+    end)
+
+    it("is asked with what there is, when the rest is long in coming or never comes", function()
+      local took = elapsed(function() assert.are.equal(200, (advised(0, { body = "12345", hold = 3 }))) end)
+      assert.are.equal("123", asked[1][3])
+      assert.is_true(took >= 1.9, "took " .. took)
+      assert.are.equal(200, (advised(0, { body = "12345", split = 1, drop = 3 })))
+      assert.are.equal("123", asked[1][3])
+    end)
+
+    it("ends the request when it fails, and says why", function()
+      for advice, text in pairs {
+        [function() error("oh", 0) end] = "retryAdvice: oh", [function() return "soon" end] = "false or nil, got soon",
+        [function() return -1 end] = "got -1", [function() return 0 / 0 end] = "nan",
+        [function() return true end] = "got true",
+      } do
+        local status, message, kind = advised(advice, {})
+        assert.are.same({ nil, "advice" }, { status, kind })
+        assert.is_truthy(message:find(text, 1, true), message)
+      end
     end)
   end)
 

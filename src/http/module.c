@@ -185,6 +185,14 @@ static int request_status(lua_State *L) {
   return 1;
 }
 
+/* request:retryAfter() -> seconds, or nil: the server asks for no pause */
+static int request_retry_after(lua_State *L) {
+  int64_t seconds = mp_http_retry_after(check_request(L));
+  if (seconds == 0) return 0;
+  lua_pushnumber(L, seconds < 0 ? 0 : (lua_Number)seconds);
+  return 1;
+}
+
 static void push_lower(lua_State *L, const char *text) {
   luaL_Buffer buffer;
   luaL_buffinit(L, &buffer);
@@ -282,6 +290,7 @@ int luaopen_moonpad_http_core(lua_State *L) {
       {"start", client_start}, {"wait", client_wait}, {"activity", client_activity}, {NULL, NULL}};
   static const luaL_Reg request_methods[] = {{"status", request_status},
                                              {"headers", request_headers},
+                                             {"retryAfter", request_retry_after},
                                              {"redirect", request_redirect},
                                              {"read", request_read},
                                              {"done", request_done},

@@ -48,6 +48,7 @@ static bool end_headers(mp_http_request *request, long status) {
   /* Trailers may follow the body. */
   bool is_new = request->status == 0;
   bool is_copied = !is_new || copy_headers(request);
+  if (is_new) curl_easy_getinfo(request->easy, CURLINFO_RETRY_AFTER, &request->retry_after);
   if (is_copied) request->status = status;
   mp_http_note(request->client);
   pthread_mutex_unlock(&request->client->lock);
@@ -277,6 +278,10 @@ long mp_http_status(mp_http_request *request) {
   long status = request->status;
   pthread_mutex_unlock(&request->client->lock);
   return status;
+}
+
+int64_t mp_http_retry_after(const mp_http_request *request) {
+  return request->retry_after;
 }
 
 moonpad_string mp_http_headers(const mp_http_request *request) {

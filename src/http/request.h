@@ -39,6 +39,11 @@ typedef struct mp_http_options {
 
 /* 0 until all headers of the final answer have arrived. */
 long mp_http_status(mp_http_request *request);
+/*
+** How many seconds the final answer asks to wait, in Retry-After: 0 where it asks for nothing, less
+** where it names a time that has passed. Once there is a status.
+*/
+int64_t mp_http_retry_after(const mp_http_request *request);
 /* The headers of the final answer, once there is a status: name, NUL, value, NUL, name, ... */
 moonpad_string mp_http_headers(const mp_http_request *request);
 

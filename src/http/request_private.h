@@ -26,6 +26,7 @@ struct mp_http_request {
   bool is_done;      /* the transfer has ended: the thread does not use it any more */
   long status;
   mp_buffer headers;
+  curl_off_t retry_after;
   mp_http_failure failure;
   char message[CURL_ERROR_SIZE];
 };

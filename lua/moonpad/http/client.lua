@@ -99,7 +99,8 @@ end
 local function untilNextRetry(seconds)
   local now = core.monotonic()
   for job in pairs(jobs) do
-    if job.retryAt then seconds = math.min(seconds, job.retryAt - now) end
+    local due = job.retryAt or job.errorAnswer and job.errorAnswer.deadline
+    if due then seconds = math.min(seconds, due - now) end
   end
   return math.max(seconds, 0)
 end

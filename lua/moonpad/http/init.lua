@@ -20,6 +20,9 @@ local http = {}
 ---@field attempts integer? how often it is tried before the answer begins; default 4
 ---@field retryDelayMs integer? before the second attempt (doubled before each further one); default 500
 ---@field maxRetryDelayMs integer? a server that asks for a longer wait gets no further attempt; default 60000
+---@field retryAdvice (fun(status: integer, headers: table, body: string): number|false|nil)? asked after an error
+---that is worth another attempt, with what comes of its body within 2 seconds, 64 KiB at most: how many seconds to
+---wait; false: no further attempt; nil: as the headers say
 ---@field maxBodyBytes integer? of what `collect` and `poll` put together; default 64 MiB
 ---@field maxUnreadBytes integer? above it the transfer pauses until it is read; default 1 MiB
 ---@field caFile string? certificates to trust instead of the system's; default: $CURL_CA_BUNDLE, or $SSL_CERT_FILE
@@ -75,6 +78,7 @@ local FIELDS = fields.new {
   { "attempts", integerFrom(1), default = 4 },
   { "retryDelayMs", integerFrom(0), default = 500 },
   { "maxRetryDelayMs", integerFrom(0), default = 60000 },
+  { "retryAdvice", "function", arguments = "status, headers, body" },
   { "maxBodyBytes", integerFrom(0), default = 64 * 1024 * 1024 },
   { "maxUnreadBytes", integerFrom(0), default = 1024 * 1024 },
   { "caFile", "string" },

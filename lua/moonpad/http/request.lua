@@ -2,6 +2,7 @@
 --- again; never after.
 local core = require "moonpad.core"
 local driver = require "moonpad.http.client"
+local errorAnswer = require "moonpad.http.error_answer"
 local errorText = require "moonpad.util.error_text"
 local redirect = require "moonpad.http.redirect"
 local retry = require "moonpad.http.retry"
@@ -16,6 +17,7 @@ local jobs = {}
 ---@field maxBodyBytes integer of what is put together
 ---@field retryAt number? when the next attempt begins (core.monotonic)
 ---@field retryReason string? what the last attempt has failed of, without anything secret
+---@field package errorAnswer moonpad.HttpErrorAnswer? after which there may be another attempt
 ---@field failure { message: string, kind: string }?
 ---@field isOver boolean? nothing more will come
 ---@field package deadline number? (core.monotonic)
@@ -52,6 +54,10 @@ local function secondsLeft(job)
   return job.deadline and job.deadline - core.monotonic() or math.huge
 end
 
+local function mayTryAgain(job)
+  return job.attempts < plans[job].attempts
+end
+
 local function headerLines(plan)
   -- Without it libcurl asks before it sends a large body, and waits for an answer that many servers
   -- never give.
@@ -77,7 +83,7 @@ end
 -- Plans another attempt, when there may be one. `delay`: what the server asks for.
 local function tryAgain(job, reason, delay)
   local plan = plans[job]
-  if job.attempts >= plan.attempts then return false end
+  if not mayTryAgain(job) then return false end
   if delay and delay * 1000 > plan.maxRetryDelayMs then return false end
   delay = delay or retry.backoff(plan, job.attempts)
   if delay >= secondsLeft(job) then return false end
@@ -97,33 +103,54 @@ end
 
 ---- Going on
 
-local function begin(job, status)
-  job.status, job.headers = status, job.request:headers()
+local function begin(job, status, headers, chunk)
+  job.status, job.headers, job.chunk = status, headers, chunk
+end
+
+-- After an error that is worth another attempt: that, or the answer begins.
+local function decide(job)
+  local answer, ask = job.errorAnswer, plans[job].retryAdvice
+  if ask and not answer:read(job.request) then return false end
+  local advice, problem
+  if ask then advice, problem = answer:advice(ask) end
+  job.errorAnswer = nil
+  if problem then
+    fail(job, problem, "advice")
+    return true
+  end
+  local delay = advice or retry.after(answer.headers, job.request:retryAfter())
+  if advice == false or not tryAgain(job, "HTTP " .. answer.status, delay) then
+    begin(job, answer.status, answer.headers, answer:body())
+  end
+  return true
 end
 
 -- The answer begins with its first byte, or with its end: as long as the owner has seen nothing, it
 -- may be tried again.
 local function takeAnswer(job)
+  if job.errorAnswer then return decide(job) end
   local request = job.request
   local isDone = request:done()
+  local status = request:status()
+  local headers = status and request:headers()
+  if status and mayTryAgain(job) and retry.isWorthAnswer(status, headers) then
+    job.errorAnswer = errorAnswer.new(status, headers)
+    return decide(job)
+  end
   local message, kind = request:failure()
   if message then
     if not (retry.isWorthKind(kind) and tryAgain(job, message)) then fail(job, message, kind) end
     return true
   end
-  local status = request:status()
   if not status then return false end
   if redirect.isRedirect(status) then
     request:read()
     if isDone then follow(job, status) end
     return isDone
   end
-  if retry.isWorthStatus(status) and tryAgain(job, "HTTP " .. status, retry.after(request:headers())) then
-    return true
-  end
-  job.chunk = request:read()
-  if not job.chunk and not isDone then return false end
-  begin(job, status)
+  local chunk = request:read()
+  if not chunk and not isDone then return false end
+  begin(job, status, headers, chunk)
   return true
 end
 

@@ -12,10 +12,17 @@ function retry.isWorthKind(kind)
   return KINDS[kind] == true
 end
 
+-- A request that took too long, one that met another one, and too many requests.
+local STATUSES = { [408] = true, [409] = true, [429] = true }
+
 ---@param status integer
+---@param headers table<string, string>
 ---@return boolean
-function retry.isWorthStatus(status)
-  return status == 429 or status >= 500 and status <= 599
+function retry.isWorthAnswer(status, headers)
+  -- Servers that know say so, whatever the error.
+  local said = status >= 400 and (headers["x-should-retry"] or ""):lower()
+  if said == "true" or said == "false" then return said == "true" end
+  return STATUSES[status] or status >= 500 and status <= 599
 end
 
 -- From 0 to 1. The generator of the Lua state belongs to the host: its sequence may matter to
@@ -33,56 +40,12 @@ function retry.backoff(plan, attempt)
   return full * (0.5 + 0.5 * random()) / 1000
 end
 
-local MONTHS = {
-  Jan = 1, Feb = 2, Mar = 3, Apr = 4, May = 5, Jun = 6, Jul = 7, Aug = 8, Sep = 9, Oct = 10, Nov = 11, Dec = 12,
-}
-
--- Days since 1970-01-01 in the Gregorian calendar, with years that begin in March so that leap days
--- come last.
-local function daysSinceEpoch(year, month, day)
-  if month <= 2 then year, month = year - 1, month + 12 end
-  local era = year // 400
-  local yearOfEra = year - era * 400
-  local dayOfYear = (153 * (month - 3) + 2) // 5 + day - 1
-  return era * 146097 + yearOfEra * 365 + yearOfEra // 4 - yearOfEra // 100 + dayOfYear - 719468
-end
-
-local function integer(text)
-  return math.tointeger(tonumber(text))
-end
-
--- RFC 850 writes two digits of the year: the one that is at most 50 years ahead is meant.
-local function fullYear(text)
-  local year = integer(text)
-  if #text ~= 2 then return year end
-  local thisYear = integer(os.date "!%Y")
-  year = thisYear - thisYear % 100 + year
-  return year > thisYear + 50 and year - 100 or year
-end
-
----@param text string an HTTP date in any of its three forms (RFC 9110, 5.6.7)
----@return integer? seconds since the epoch
-function retry.parseDate(text)
-  local day, month, year, hour, minute, second =
-    text:match "^%a+, (%d%d)[ -](%a%a%a)[ -](%d%d%d?%d?) (%d%d):(%d%d):(%d%d) GMT$"
-  if not day then
-    month, day, hour, minute, second, year = text:match "^%a%a%a (%a%a%a) ([ %d]%d) (%d%d):(%d%d):(%d%d) (%d%d%d%d)$"
-  end
-  if not day or not MONTHS[month] then return nil end
-  local days = daysSinceEpoch(fullYear(year), MONTHS[month], integer(day))
-  return days * 86400 + integer(hour) * 3600 + integer(minute) * 60 + integer(second)
-end
-
 ---@param headers table<string, string>
+---@param after number? seconds, what libcurl has read in Retry-After
 ---@return number? seconds that the server asks to wait
-function retry.after(headers)
-  local text = headers["retry-after"]
-  if not text then return nil end
-  text = text:match "^%s*(.-)%s*$"
-  if text:find "^%d+$" or text:find "^%d+%.%d+$" then return tonumber(text) + 0.0 end
-  -- A host that has no `os` has no time of day.
-  local date = os and retry.parseDate(text)
-  return date and math.max(date - os.time(), 0.0) or nil
+function retry.after(headers, after)
+  local milliseconds = tonumber(headers["retry-after-ms"])
+  return milliseconds and milliseconds >= 0 and milliseconds / 1000 or after
 end
 
 return retry
