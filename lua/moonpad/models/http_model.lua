@@ -7,6 +7,7 @@ local modelOptions = require "moonpad.models.options"
 local origin = require "moonpad.models.origin"
 local redact = require "moonpad.models.redact"
 local requestCheck = require "moonpad.models.request_check"
+local retryAdvice = require "moonpad.models.retry_advice"
 local secrets = require "moonpad.models.secrets"
 local sse = require "moonpad.models.sse"
 
@@ -171,7 +172,7 @@ local function send(call, request)
   return http.request {
     url = addressOf(call), method = "POST", headers = headers, body = bodyText.encode(body, settings.spec.conversation),
     timeoutMs = settings.timeoutMs, idleTimeoutMs = settings.idleTimeoutMs, attempts = settings.attempts,
-    caFile = settings.caFile,
+    caFile = settings.caFile, retryAdvice = retryAdvice.of,
   }
 end
 
