@@ -1,6 +1,7 @@
 -- TLS: who the other side is, is always checked. The server is that of the openssl command.
 local http = require "moonpad.http"
 local moonpad = require "moonpad"
+local newCertificate = require "spec.support.certificate"
 local server = require "spec.support.http"
 local support = require "spec.support"
 
@@ -9,14 +10,7 @@ local quote = support.quote
 describe("https", function()
   local folder, pipe, pid, url
 
-  local function certificate(name, subject)
-    local command = "openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2"
-      .. " -subj /CN=moonpad -addext subjectAltName=%s -keyout %s -out %s 2>&1"
-    local files = { quote(("%s/%s.key"):format(folder, name)), quote(("%s/%s.pem"):format(folder, name)) }
-    local made <close> = io.popen(command:format(subject, files[1], files[2]))
-    made:read "a"
-    return files[1], files[2]
-  end
+  local function certificate(name, subject) return newCertificate(folder, name, subject) end
 
   -- Answers every request with a page about the connection.
   local function serve(key, cert)

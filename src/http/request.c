@@ -3,6 +3,7 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <strings.h>
 
 /* More than any server has reason to send. libcurl limits single lines only. */
 #define MAX_HEADER_BYTES ((size_t)256 * 1024)
@@ -129,6 +130,16 @@ static CURLcode set_safety(CURL *easy, const mp_http_options *options) {
   return code == CURLE_OK ? set_authorities(easy, options->ca_file) : code;
 }
 
+/*
+** Whether a server speaks HTTP/2 is known once a connection to it is secured: requests that begin
+** together wait for that, and share the connection where it does. Without TLS it would be known
+** with the first answer only, and there is no HTTP/2.
+*/
+static CURLcode set_sharing(CURL *easy, const char *url) {
+  if (strncasecmp(url, "https:", 6) != 0) return CURLE_OK;
+  return curl_easy_setopt(easy, CURLOPT_PIPEWAIT, 1L);
+}
+
 static void set_callbacks(mp_http_request *request) {
   CURL *easy = request->easy;
   curl_easy_setopt(easy, CURLOPT_PRIVATE, request);
@@ -155,7 +166,7 @@ static bool configure(mp_http_request *request, const mp_http_options *options) 
   set_callbacks(request);
   set_times(request, options);
   return curl_easy_setopt(easy, CURLOPT_URL, options->url) == CURLE_OK && set_method(easy, options) == CURLE_OK &&
-         set_safety(easy, options) == CURLE_OK &&
+         set_safety(easy, options) == CURLE_OK && set_sharing(easy, options->url) == CURLE_OK &&
          curl_easy_setopt(easy, CURLOPT_USERAGENT, "moonpad/" MOONPAD_VERSION) == CURLE_OK &&
          set_headers(request, options->headers);
 }
