@@ -416,7 +416,7 @@ describe("HTTP", function()
       end
     end)
 
-    -- How often it is tried when the first error has these headers. Waits that are not asked for are
+    -- How often it is tried when the first error has these headers. Waits that nobody asks for are
     -- endless.
     local function attemptsAfter(status, headers, options)
       web:script { ["/a"] = { { status = status, headers = headers }, { body = "ok" } } }

@@ -12,6 +12,7 @@
 #include "lua/async/store_call.h"
 #include "lua/base/clock.h"
 #include "lua/base/errors.h"
+#include "lua/base/secrets.h"
 #include "lua/codec/event.h"
 #include "lua/objects/objects.h"
 #include "lua/service/service.h"
@@ -152,6 +153,7 @@ int luaopen_moonpad_core(lua_State *L) {
   mp_transaction_module(L, binding_index);
   mp_clock_module(L, binding_index);
   mp_error_module(L, binding_index);
+  mp_secrets_module(L, binding_index);
   mp_codec_module(L, binding_index);
   mp_event_module(L, binding_index);
   mp_store_call_module(L, binding_index);

@@ -21,8 +21,8 @@ local http = {}
 ---@field retryDelayMs integer? before the second attempt (doubled before each further one); default 500
 ---@field maxRetryDelayMs integer? a server that asks for a longer wait gets no further attempt; default 60000
 ---@field retryAdvice (fun(status: integer, headers: table, body: string): number|false|nil)? asked after an error
----that is worth another attempt, with what comes of its body within 2 seconds, 64 KiB at most: how many seconds to
----wait; false: no further attempt; nil: as the headers say
+---that is worth another attempt, with what comes of its body in 2 seconds, 64 KiB at most: seconds
+---to wait; false: no further attempt; nil: as the headers say
 ---@field maxBodyBytes integer? of what `collect` and `poll` put together; default 64 MiB
 ---@field maxUnreadBytes integer? above it the transfer pauses until it is read; default 1 MiB
 ---@field caFile string? certificates to trust instead of the system's; default: $CURL_CA_BUNDLE, or $SSL_CERT_FILE

@@ -737,6 +737,14 @@ function core.vacuum(service) end
 ---@param message string
 function core.log(session, code, message) end
 
+---Makes a function that finds words in a text, however a server may have escaped them: the first
+---one that begins between two places. It returns where that is, and where the text goes on behind
+---it; no second result where the text, which is not whole, ends in what may become one; or nothing.
+---@param words string[] where several begin at one place, the first counts
+---@return fun(text: string, first: integer, last: integer, isWhole: boolean): integer?, integer?
+---@nodiscard
+function core.secretFinder(words) end
+
 ---The methods of session objects that are written in Lua.
 ---@type table<string, function>
 core.sessionMethods = {}

@@ -1,6 +1,8 @@
 --- Taking keys out of what providers and models say, so that it can be shown, stored and logged. A
 --- key is found in the ways of writing that servers use to quote: escaped for JSON, for an address,
 --- for HTML (also twice), and in base64.
+local core = require "moonpad.core"
+local coroutines = require "moonpad.runtime.coroutines"
 local errorText = require "moonpad.util.error_text"
 
 local redact = {}
@@ -54,134 +56,43 @@ local function wordsOf(secrets)
     add(secret)
     add(key)
     for offset = 0, #key >= SHORTEST and 2 or -1 do
-      local core = base64Core(key, offset)
-      add(core)
-      add((core:gsub("[+/]", { ["+"] = "-", ["/"] = "_" })))
+      local letters = base64Core(key, offset)
+      add(letters)
+      add((letters:gsub("[+/]", { ["+"] = "-", ["/"] = "_" })))
     end
   end
   table.sort(words, function(a, b) return #a > #b end)
   return words
 end
 
----- Reading what is escaped
-
--- What a decoder answers when the text ends in the middle of an escape.
-local CUT = {}
-
--- Each takes a text, the place of an escape in it, and the byte that is looked for; it returns the
--- byte that the escape stands for and where it ends, or CUT.
-local decoders = {}
-
-local BACKSLASH, PERCENT, AMPERSAND = ("\\%&"):byte(1, 3)
-
--- JSON, JavaScript, the shell; backslashes may have been escaped themselves.
-decoders[BACKSLASH] = function(text, position)
-  local start = text:find("[^\\]", position + 1)
-  if not start or text:find("^u%x?%x?%x?$", start) or text:find("^x%x?$", start) then return CUT end
-  local digits = text:match("^u00(%x%x)", start)
-  if digits then return tonumber(digits, 16), start + 5 end
-  digits = text:match("^x(%x%x)", start)
-  if digits then return tonumber(digits, 16), start + 3 end
-  if text:find("^%p", start) then return text:byte(start), start + 1 end
-end
-
--- Addresses: %2F, or %252F where it was escaped twice.
-decoders[PERCENT] = function(text, position, wanted)
-  local start = position + 1
-  while text:find("^25%x%x", start) do start = start + 2 end
-  local digits = text:match("^%x%x", start)
-  if digits and (wanted == PERCENT or not text:find("^25%x?$", start)) then return tonumber(digits, 16), start + 2 end
-  if text:find("^%x?%x?%x?$", start) then return CUT end
-end
-
-local ENTITIES = {
-  amp = "&", lt = "<", gt = ">", quot = '"', apos = "'", sol = "/", bsol = "\\", plus = "+", equals = "=", colon = ":",
-  period = ".", lowbar = "_", num = "#", percnt = "%", ast = "*", excl = "!", commat = "@", dollar = "$", comma = ",",
-}
-
-local LONGEST_ENTITY = 12
-
--- HTML: &#47; or &#x2F; or &sol;, or &amp;#47; where it was escaped twice.
-decoders[AMPERSAND] = function(text, position, wanted)
-  local start = position + 1
-  while text:find("^amp;[#%a]%w*;", start) do start = start + 4 end
-  if wanted ~= AMPERSAND and text:find("^amp;#?%w*$", start) then return CUT end
-  local stop = text:match("^#?%w+;()", start)
-  if not stop then
-    return #text - position < LONGEST_ENTITY and text:find("^[#;%w]*$", start) and CUT or nil
-  end
-  local hexadecimal, decimal = text:match("^#[xX]0*(%x%x?);", start), text:match("^#0*(%d%d?%d?);", start)
-  if hexadecimal then return tonumber(hexadecimal, 16), stop end
-  if decimal then return tonumber(decimal), stop end
-  local character = ENTITIES[text:match("^%a+", start)]
-  return character and character:byte(), stop
-end
-
--- Where the word ends that begins there; CUT when the text ends before the word does.
-local function matchAt(text, position, word)
-  for index = 1, #word do
-    local byte, wanted = text:byte(position), word:byte(index)
-    if byte == nil then return CUT end
-    local decode = decoders[byte]
-    local found, after
-    if decode then found, after = decode(text, position, wanted) end
-    if found == wanted then
-      position = after
-    elseif byte == wanted then
-      position = position + 1
-    else
-      return found == CUT and CUT or nil
-    end
-  end
-  return position
-end
-
 ---- The redactor
 
 ---@class moonpad.Redactor
----@field words string[]
----@field byFirst table<integer, string[]> those that may begin with a byte
----@field starts string a pattern of what may begin one
+---@field hasWords boolean
+---@field find function see core.secretFinder
 local Redactor = {}
 Redactor.__index = Redactor
 
 ---@param secrets string[]
 ---@return moonpad.Redactor
 function redact.new(secrets)
-  local words, byFirst = wordsOf(secrets), {}
-  for byte in pairs(decoders) do byFirst[byte] = words end
-  local starts = {}
-  for _, word in ipairs(words) do
-    local byte = word:byte()
-    byFirst[byte] = byFirst[byte] or {}
-    if byFirst[byte] ~= words then table.insert(byFirst[byte], word) end
-    starts[#starts + 1] = word:sub(1, 1):gsub("%W", "%%%0")
-  end
-  return setmetatable({ words = words, byFirst = byFirst, starts = "[\\%%&" .. table.concat(starts) .. "]" }, Redactor)
+  local words = wordsOf(secrets)
+  return setmetatable({ hasWords = #words > 0, find = core.secretFinder(words) }, Redactor)
 end
 
--- In a text without escapes, secrets stand as they are.
-local function findPlain(self, text, position)
-  local first, last
-  for _, word in ipairs(self.words) do
-    local start, stop = text:find(word, position, true)
-    if start and (not first or start < first) then first, last = start, stop end
-  end
-  return first, first and last + 1
-end
+-- So much is looked at before others may go on, and how much work that is.
+local PIECE_BYTES, PIECE_WORK = 65536, 32
 
 -- The next secret: where it begins, and what comes behind it. No second result where the text ends
 -- in what may be one.
 local function findNext(self, text, position, isWhole)
-  if #self.words == 0 then return nil end
-  local start = text:find(self.starts, position)
-  while start do
-    for _, word in ipairs(self.byFirst[text:byte(start)]) do
-      local stop = matchAt(text, start, word)
-      if stop == CUT and not isWhole then return start end
-      if stop and stop ~= CUT then return start, stop end
-    end
-    start = text:find(self.starts, start + 1)
+  if not self.hasWords then return nil end
+  while position <= #text do
+    local last = position + PIECE_BYTES - 1
+    local start, stop = self.find(text, position, last, isWhole)
+    if start then return start, stop end
+    if last < #text then coroutines.keepPace(PIECE_WORK) end
+    position = last + 1
   end
   return nil
 end
@@ -192,16 +103,17 @@ end
 ---@param isCut boolean? the text has been cut off: half a secret at its end is left out
 ---@return string
 function Redactor:text(text, limit, isCut)
-  local find = (isCut or text:find "[\\%%&]") and findNext or findPlain
-  local pieces, length, position = {}, 0, 1
-  limit = limit or math.maxinteger
-  while length < limit do
-    local start, stop = find(self, text, position, not isCut)
-    local piece = text:sub(position, start and start - 1)
-    pieces[#pieces + 1], length = piece, length + #piece
-    if not stop then break end
-    pieces[#pieces + 1], length, position = MARK, length + #MARK, stop
+  if limit and #text > limit then text, isCut = text:sub(1, limit), true end
+  local start, stop = findNext(self, text, 1, not isCut)
+  -- Most texts hold none, and may be long.
+  if not start then return text end
+  local pieces, position = {}, 1
+  while stop do
+    pieces[#pieces + 1], pieces[#pieces + 2] = text:sub(position, start - 1), MARK
+    position = stop
+    start, stop = findNext(self, text, position, not isCut)
   end
+  pieces[#pieces + 1] = text:sub(position, start and start - 1)
   return table.concat(pieces)
 end
 
@@ -210,7 +122,7 @@ end
 ---@return any value
 function Redactor:value(value)
   if type(value) == "string" then return self:text(value) end
-  if type(value) ~= "table" or #self.words == 0 then return value end
+  if type(value) ~= "table" or not self.hasWords then return value end
   local renamed = {}
   for key, item in pairs(value) do
     value[key] = self:value(item)
