@@ -116,6 +116,20 @@ static void check_tables(lua_State *L, moonpad_string json) {
   mp_raise_argument(L, "event: more than %d tables, each counted wherever it stands", MP_COPY_TABLES);
 }
 
+/* More than that is taken as it is: the binding would not keep a buffer of that size. */
+#define COPIED ((size_t)1024 * 1024)
+
+/* Moves what is in binding->text, which others use, to `text`, which is empty. */
+static void keep_text(mp_lua *binding, moonpad_string json, mp_buffer *text) {
+  if (json.length <= COPIED) {
+    mp_buffer_add_string(text, json);
+    return;
+  }
+  mp_buffer empty = *text;
+  *text = binding->text;
+  binding->text = empty;
+}
+
 /* core.newEvent(table [, session]): bounded by the limits of that session's service */
 static int new_event(lua_State *L) {
   mp_lua *binding = mp_lua_of(L);
@@ -131,7 +145,7 @@ static int new_event(lua_State *L) {
   moonpad_error error;
   mp_check(L, mp_event_draft_read(binding->env, json, true, &draft, &error), &error);
   mp_event_draft_free(&draft);
-  mp_buffer_add_string(text, json);
+  keep_text(binding, json, text);
   if (text->failed) mp_check(L, mp_no_memory(&error), &error);
   mp_push_event(L, binding, mp_buffer_text(text), 0);
   mp_handle_release(text);
