@@ -82,6 +82,23 @@ describe("HTTP", function()
       assert.is_nil(sent.headers.expect)
     end)
 
+    it("follows a body in pieces, also when it is asked again", function()
+      local pieces = { "a", "", "b\0", ("x"):rep(100000) }
+      web:script { ["/a"] = { { status = 500 }, { body = "ok" } } }
+      local job <close> = request("/a", { body = pieces, method = "PUT" })
+      pieces[1] = "changed"
+      assert.are.equal(200, (job:wait()))
+      for _, sent in ipairs(web:requests()) do
+        assert.are.same({ "PUT", true }, { sent.method, sent.body == "ab\0" .. ("x"):rep(100000) })
+      end
+      for _, body in ipairs { {}, { "" }, "" } do
+        web:script { ["/a"] = { body = "ok" } }
+        assert.are.equal(200, (fetch("/a", { body = body })))
+        assert.are.same({ "POST", "", "0" }, { web:requests()[1].method, web:requests()[1].body,
+          web:requests()[1].headers["content-length"] })
+      end
+    end)
+
     it("is the same whatever pieces it comes in", function()
       local text = ("0123456789"):rep(50)
       for _, size in ipairs { 1, 7, 100 } do
@@ -812,6 +829,12 @@ describe("HTTP", function()
       local message = refused { url = "http://x/", headers = { Authorization = "Bearer secret\r\nX: y" } }
       assert.is_nil(message:find("secret", 1, true))
       refused { url = "http://x/", headers = { a = 1 } }
+      for body, text in pairs {
+        [5] = "body: expected a string", [{ "a", 5 }] = "body[2]: expected a string", [{ a = "b" }] = "body: expected",
+        [{ "a", nil, "b" }] = "body: expected a list of strings",
+      } do
+        assert.is_truthy(refused({ url = "http://x/", body = body }):find(text, 1, true))
+      end
       refused(nil)
       assert.has_error(function() http.poll "1" end)
     end)

@@ -81,7 +81,7 @@ function model.bodyOf(adapter, request, settings)
   checked.model = checked.model or "m"
   call.model = checked.model
   local body = require("moonpad.models." .. adapter .. "_request").body(checked, call)
-  return moonpad.json.decode(bodyText.encode(body, "messages")), call.leftOut
+  return moonpad.json.decode(table.concat(bodyText.encode(body, "messages"))), call.leftOut
 end
 
 ---Runs Lua in a process of its own, with an environment.

@@ -112,6 +112,27 @@ static const char *text_option(lua_State *L, const char *name, size_t *length) {
   return lua_tolstring(L, -1, length);
 }
 
+/* The pieces of options.body, a string or an array of strings, which stay on the stack. */
+static void read_body(lua_State *L, mp_http_options *options) {
+  int type = lua_getfield(L, 2, "body");
+  if (type == LUA_TNIL) return;
+  if (type == LUA_TSTRING) {
+    lua_createtable(L, 1, 0);
+    lua_insert(L, -2);
+    lua_rawseti(L, -2, 1);
+  }
+  luaL_checktype(L, -1, LUA_TTABLE);
+  int list = lua_gettop(L);
+  options->body_count = (size_t)lua_rawlen(L, list);
+  moonpad_string *pieces = lua_newuserdatauv(L, (options->body_count + 1) * sizeof *pieces, 0);
+  for (size_t i = 0; i < options->body_count; i++) {
+    if (lua_rawgeti(L, list, (lua_Integer)(i + 1)) != LUA_TSTRING) luaL_error(L, "body: expected strings");
+    pieces[i].data = lua_tolstring(L, -1, &pieces[i].length);
+    lua_pop(L, 1);
+  }
+  options->body = pieces;
+}
+
 static lua_Integer integer_option(lua_State *L, const char *name, lua_Integer fallback) {
   lua_Integer value = fallback;
   if (lua_getfield(L, 2, name) != LUA_TNIL) {
@@ -129,7 +150,7 @@ static mp_http_options read_options(lua_State *L) {
   options.url = text_option(L, "url", NULL);
   options.method = text_option(L, "method", NULL);
   if (options.url == NULL || options.method == NULL) luaL_error(L, "url and method are needed");
-  options.body = text_option(L, "body", &options.body_length);
+  read_body(L, &options);
   options.ca_file = text_option(L, "caFile", NULL);
   options.timeout = (long)integer_option(L, "timeoutMs", 0);
   options.connect_timeout = (long)integer_option(L, "connectTimeoutMs", 0);
@@ -140,8 +161,8 @@ static mp_http_options read_options(lua_State *L) {
 }
 
 /*
-** client:start{ url, method, headers = { "Name: value" }, body?, caFile?, timeoutMs?,
-** connectTimeoutMs?, idleTimeoutMs?, maxUnreadBytes? }
+** client:start{ url, method, headers = { "Name: value" }, body? = "text" or { "pieces" }, caFile?,
+** timeoutMs?, connectTimeoutMs?, idleTimeoutMs?, maxUnreadBytes? }
 */
 static int client_start(lua_State *L) {
   mp_http_client *client = check_client(L);

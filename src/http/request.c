@@ -83,12 +83,37 @@ static int take_connection(void *context, char *ip, char *local_ip, int port, in
 
 /* ---- Making it ---- */
 
-static CURLcode set_method(CURL *easy, const mp_http_options *options) {
-  CURLcode code = CURLE_OK;
-  if (options->body != NULL) {
-    code = curl_easy_setopt(easy, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)options->body_length);
-    if (code == CURLE_OK) code = curl_easy_setopt(easy, CURLOPT_COPYPOSTFIELDS, options->body);
+static size_t body_length(const mp_http_options *options) {
+  size_t length = 0;
+  for (size_t i = 0; i < options->body_count; i++) length += options->body[i].length;
+  return length;
+}
+
+/* False: out of memory. */
+static bool copy_body(mp_http_request *request, const mp_http_options *options, size_t length) {
+  if (length == 0) return true;
+  request->body = mp_allocate(request->client->env, length);
+  if (request->body == NULL) return false;
+  char *end = request->body;
+  for (size_t i = 0; i < options->body_count; i++) {
+    moonpad_string piece = options->body[i];
+    if (piece.length != 0) memcpy(end, piece.data, piece.length);
+    end += piece.length;
   }
+  return true;
+}
+
+static CURLcode set_body(mp_http_request *request, const mp_http_options *options) {
+  size_t length = body_length(options);
+  if (!copy_body(request, options, length)) return CURLE_OUT_OF_MEMORY;
+  CURLcode code = curl_easy_setopt(request->easy, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)length);
+  if (code != CURLE_OK) return code;
+  return curl_easy_setopt(request->easy, CURLOPT_POSTFIELDS, length == 0 ? "" : request->body);
+}
+
+static CURLcode set_method(mp_http_request *request, const mp_http_options *options) {
+  CURL *easy = request->easy;
+  CURLcode code = options->body != NULL ? set_body(request, options) : CURLE_OK;
   if (strcmp(options->method, "HEAD") == 0) return curl_easy_setopt(easy, CURLOPT_NOBODY, 1L);
   if (code == CURLE_OK) code = curl_easy_setopt(easy, CURLOPT_CUSTOMREQUEST, options->method);
   return code;
@@ -165,7 +190,7 @@ static bool configure(mp_http_request *request, const mp_http_options *options) 
   CURL *easy = request->easy;
   set_callbacks(request);
   set_times(request, options);
-  return curl_easy_setopt(easy, CURLOPT_URL, options->url) == CURLE_OK && set_method(easy, options) == CURLE_OK &&
+  return curl_easy_setopt(easy, CURLOPT_URL, options->url) == CURLE_OK && set_method(request, options) == CURLE_OK &&
          set_safety(easy, options) == CURLE_OK && set_sharing(easy, options->url) == CURLE_OK &&
          curl_easy_setopt(easy, CURLOPT_USERAGENT, "moonpad/" MOONPAD_VERSION) == CURLE_OK &&
          set_headers(request, options->headers);
@@ -190,6 +215,7 @@ void mp_http_request_destroy(mp_http_request *request) {
   mp_http_client *client = request->client;
   if (request->easy != NULL) curl_easy_cleanup(request->easy);
   curl_slist_free_all(request->headers_sent);
+  mp_release(client->env, request->body);
   mp_buffer_free(&request->unread);
   mp_buffer_free(&request->taken);
   mp_buffer_free(&request->headers);

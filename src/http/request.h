@@ -28,8 +28,8 @@ typedef struct mp_http_options {
   const char *url;
   const char *method;
   const char *const *headers; /* "Name: value", ends with NULL */
-  const char *body;           /* NULL: none */
-  size_t body_length;
+  const moonpad_string *body; /* its pieces, which are sent as one; NULL: none */
+  size_t body_count;
   const char *ca_file; /* NULL: the system's */
   long timeout;        /* of the whole request */
   long connect_timeout;

@@ -12,6 +12,7 @@ struct mp_http_request {
   mp_http_request *previous; /* in `running` only */
   CURL *easy;                /* the thread's until `is_done`, then the owner's */
   struct curl_slist *headers_sent;
+  char *body; /* to be sent; NULL: none, or an empty one */
   size_t max_unread;
   mp_buffer taken;       /* the owner's: what it is reading */
   size_t header_bytes;   /* the thread's: received so far */

@@ -5,6 +5,7 @@ local driver = require "moonpad.http.client"
 local errorText = require "moonpad.util.error_text"
 local fields = require "moonpad.schema.fields"
 local jobs = require "moonpad.http.request"
+local lists = require "moonpad.util.list"
 
 ---@class moonpad.Http
 local http = {}
@@ -13,7 +14,7 @@ local http = {}
 ---@field url string
 ---@field method string? default "GET", with a body "POST"
 ---@field headers table<string, string>?
----@field body string?
+---@field body string|string[]|nil its pieces are sent as one
 ---@field timeoutMs integer? for everything, retries included; default 600000, 0 for none
 ---@field connectTimeoutMs integer? default 30000
 ---@field idleTimeoutMs integer? without a single byte coming; default 300000, 0 for none
@@ -67,11 +68,24 @@ local function readHeaders(given, where)
   return headers
 end
 
+-- Pieces need not be put together here: a body may have megabytes.
+local function readBody(given, where)
+  if type(given) == "string" then return given end
+  if type(given) ~= "table" then fields.refuse(where, "expected a string, got " .. fields.describe(given)) end
+  local pieces = lists.of(given, where, "strings")
+  for index, piece in ipairs(pieces) do
+    if type(piece) ~= "string" then
+      fields.refuse(("%s[%d]"):format(where, index), "expected a string, got " .. fields.describe(piece))
+    end
+  end
+  return pieces
+end
+
 local FIELDS = fields.new {
   { "url", checkUrl, required = true },
   { "method", METHOD },
   { "headers", readHeaders },
-  { "body", "string" },
+  { "body", readBody },
   { "timeoutMs", integerFrom(0), default = 600000 },
   { "connectTimeoutMs", integerFrom(0), default = 30000 },
   { "idleTimeoutMs", integerFrom(0), default = 300000 },

@@ -16,14 +16,13 @@ end
 
 ---@param body table
 ---@param conversation string the field that holds the messages
----@return string text as jsonText.encode would write it
+---@return string[] pieces of the text as jsonText.encode would write it
 function bodyText.encode(body, conversation)
   local list, before, behind = body[conversation], {}, {}
-  if type(list) ~= "table" or list[1] == nil then return jsonText.encode(body) end
+  if type(list) ~= "table" or list[1] == nil then return { jsonText.encode(body) } end
   for name, value in pairs(body) do
     if name ~= conversation then (name < conversation and before or behind)[name] = value end
   end
-  -- Put together once, at the end: the text may have megabytes.
   local texts = { "{", membersOf(before), next(before) and "," or "", core.json.encode(conversation), ":[" }
   for index, item in ipairs(list) do
     local text = core.json.encode(item)
@@ -31,7 +30,7 @@ function bodyText.encode(body, conversation)
     coroutines.keepPace(1 + #text // ORDINARY_BYTES)
   end
   table.move({ "]", next(behind) and "," or "", membersOf(behind), "}" }, 1, 4, #texts + 1, texts)
-  return table.concat(texts)
+  return texts
 end
 
 return bodyText
