@@ -86,6 +86,21 @@ describe("an error of a provider", function()
       assert.is_true(select(4, ask(google(retryInfo "1.0s"))) >= 1)
     end)
 
+    it("that never ends is read as far as it is shown", function()
+      local path = "/models/m:generateContent"
+      -- More than the buffers between here and there hold.
+      web:script { [path] = { status = 500, body = ("x"):rep(65536), times = 1000, split = 65536 } }
+      local model = moonpad.models.gemini { model = "m", apiKey = "some-key", baseUrl = web.url, stream = false,
+        maxRetries = 1 }
+      local err = models.failure(model)
+      assert.same({ "model", 500 }, { err.code, err.status })
+      assert.is_true(#err.body <= 4096)
+      assert.equal(2, #web:requests())
+      for number = 1, 2 do
+        support.waitUntil("the end of the connection", function() return web:requests()[number].closed end)
+      end
+    end)
+
     it("ends the request at once where nothing else helps", function()
       for _, body in ipairs {
         google(retryInfo "3600s"), google(quota "RequestsPerDay", retryInfo "0.01s"),

@@ -2,6 +2,7 @@
 local bodyText = require "moonpad.models.body_text"
 local callable = require "moonpad.util.callable"
 local core = require "moonpad.core"
+local coroutines = require "moonpad.runtime.coroutines"
 local http = require "moonpad.http"
 local modelOptions = require "moonpad.models.options"
 local origin = require "moonpad.models.origin"
@@ -54,6 +55,8 @@ local BODY_READ = 65536
 local WORDS_SHOWN = 300
 -- What looks like a key may be long.
 local MARGIN = 512
+-- Of a text: to read them takes as long as an event of ordinary size takes elsewhere.
+local ORDINARY_BYTES = 1024
 
 local function mergeHeaders(target, source)
   for name, value in pairs(source or {}) do target[name:lower()] = value end
@@ -125,8 +128,13 @@ local function errorText(object)
   return text(problem) or text(object.message) or text(object.detail)
 end
 
+-- Whatever is done to an image of megabytes takes its time: a step may end before and after it.
+local function keepPace(body) coroutines.keepPace(#body // ORDINARY_BYTES) end
+
 local function decode(body)
+  keepPace(body)
   local ok, value = pcall(core.json.decode, body)
+  keepPace(body)
   if ok then return value end
   return nil, core.isError(value) and value.message or tostring(value)
 end
