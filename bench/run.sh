@@ -96,6 +96,9 @@ measure "$out/frames"
 measure lua5.4 bench/steps.lua
 measure lua5.4 bench/turns.lua
 measure lua5.4 bench/streams.lua
+# What memory costs that is new to the process depends on the system: glibc is to keep what it has.
+measure env MALLOC_TRIM_THRESHOLD_=1000000000 MALLOC_MMAP_THRESHOLD_=33554432 MALLOC_TOP_PAD_=300000000 \
+  lua5.4 bench/images.lua
 measure lua5.4 bench/long_conversation.lua
 if [ -d "$build/peers/node_modules" ]; then
   echo "  peers" >&2
