@@ -2,6 +2,7 @@
 local base64 = require "moonpad.util.base64"
 local checks = require "spec.support.checks"
 local moonpad = require "moonpad"
+local support = require "spec.support"
 
 describe("base64", function()
   it("is that of RFC 4648", function()
@@ -52,6 +53,13 @@ describe("base64", function()
       end
       local text = table.concat(characters)
       assert.equal(base64.tryDecode(text) == nil, base64.problem(text) ~= nil, ("%q"):format(text))
+    end
+  end)
+
+  it("finds a problem in a time that grows with the text only", function()
+    for _, text in ipairs { ("="):rep(200000), ("= "):rep(100000), (" "):rep(200001) .. "a", ("A"):rep(200001) } do
+      local seconds = support.quickest(1, function() assert.is_string(base64.problem(text)) end)
+      assert.is_true(seconds < 1, "took " .. seconds)
     end
   end)
 

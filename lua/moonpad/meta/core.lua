@@ -477,6 +477,12 @@ function core.toTable(value) end
 ---@nodiscard
 function core.newEvent(event, session) end
 
+---Is it base64 as it is mostly written: the usual alphabet and its padding, without ends of lines?
+---@param text string
+---@return boolean
+---@nodiscard
+function core.isBase64(text) end
+
 ---As `json.encode`, for what is to be part of an event: raises `limit` where that is far too large
 ---for one.
 ---@param value moonpad.Value

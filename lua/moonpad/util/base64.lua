@@ -107,11 +107,13 @@ local TEXT_PIECE = 8192
 ---@param text string
 ---@return string? problem nil where it is base64
 function base64.problem(text)
-  if #text % 4 == 0 and text:find "^[A-Za-z0-9+/]*=?=?$" then return nil end
+  if core.isBase64(text) then return nil end
   local strange = text:find "[^A-Za-z0-9+/_=%s-]"
   if strange then return ("byte %d is no character of base64"):format(strange) end
-  local padding = text:find "=[%s=]*[^%s=]"
-  if padding then return ("there is more behind the padding at byte %d"):format(padding) end
+  local padding = text:find("=", 1, true)
+  if padding and text:find("[^%s=]", padding) then
+    return ("there is more behind the padding at byte %d"):format(padding)
+  end
   local last = lastOf(text)
   if not last then return "there are more than two characters of padding" end
   local _, count = text:sub(1, last):gsub("%S", "")

@@ -153,7 +153,7 @@ static int new_event(lua_State *L) {
 }
 
 void mp_event_module(lua_State *L, int binding_index) {
-  static const luaL_Reg functions[] = {{"newEvent", new_event}, {NULL, NULL}};
+  static const luaL_Reg functions[] = {{"newEvent", new_event}, {"isBase64", mp_is_base64}, {NULL, NULL}};
   mp_set_functions(L, binding_index, functions);
   lua_getiuservalue(L, binding_index, MP_LUA_SLOT_EVENT_METHODS);
   lua_setfield(L, -2, "eventMethods");

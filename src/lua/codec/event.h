@@ -27,6 +27,8 @@ void mp_push_event(lua_State *L, mp_lua *binding, moonpad_string json, int64_t r
 */
 bool mp_push_kept_event(lua_State *L, mp_lua *binding, moonpad_string json, int64_t revision);
 
+/* core.isBase64(text): the usual alphabet, padding included and nothing else? Raises e. */
+int mp_is_base64(lua_State *L);
 /* Marks the files in the event, a table at the top: see inline_data.c. Raises m. */
 void mp_mark_inline_data(lua_State *L);
 

@@ -4,6 +4,24 @@
 */
 #include "lua/codec/event.h"
 
+static bool is_letter(unsigned char byte) {
+  return (byte >= 'A' && byte <= 'Z') || (byte >= 'a' && byte <= 'z') || (byte >= '0' && byte <= '9') || byte == '+' ||
+         byte == '/';
+}
+
+int mp_is_base64(lua_State *L) {
+  size_t length;
+  const char *text = luaL_checklstring(L, 1, &length);
+  bool is_whole = length % 4 == 0;
+  for (int i = 0; i < 2 && length > 0 && text[length - 1] == '='; i++) length--;
+  bool letters[256];
+  for (int byte = 0; byte < 256; byte++) letters[byte] = is_letter((unsigned char)byte);
+  bool are_letters = is_whole;
+  for (size_t i = 0; i < length && are_letters; i++) are_letters = letters[(unsigned char)text[i]];
+  lua_pushboolean(L, are_letters);
+  return 1;
+}
+
 /* Replaces the table at the top by one of its fields. False: that is no table. */
 static bool enter(lua_State *L, const char *name) {
   lua_pushstring(L, name);
