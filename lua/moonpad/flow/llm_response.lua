@@ -3,6 +3,7 @@
 local content = require "moonpad.events.content"
 local copy = require "moonpad.util.copy"
 local core = require "moonpad.core"
+local coroutines = require "moonpad.runtime.coroutines"
 local errorText = require "moonpad.util.error_text"
 local events = require "moonpad.events.event"
 local fields = require "moonpad.schema.fields"
@@ -123,6 +124,20 @@ local function checkStorable(response, where)
   core.error("invalid_argument", ("%s: %s"):format(where, errorText.of(err)))
 end
 
+-- So many bytes are checked in the time that an event of ordinary size takes elsewhere.
+local ORDINARY_BYTES = 1024
+
+-- A picture of megabytes takes its time, and what comes then takes some, too: a step may end
+-- between.
+local function keepPace(response)
+  local bytes = 0
+  for _, part in ipairs(response.content and response.content.parts or {}) do
+    local data = part.inlineData and part.inlineData.data
+    bytes = bytes + (type(data) == "string" and #data or 0)
+  end
+  if bytes > 0 then coroutines.keepPace(1 + bytes // ORDINARY_BYTES) end
+end
+
 ---The same for what a model has answered: what is wrong with it is the error `model`.
 ---@param value any
 ---@param where string for messages
@@ -133,7 +148,10 @@ function llmResponses.ofModel(value, where)
     checkStorable(response, where)
     return response
   end)
-  if ok then return result end
+  if ok then
+    keepPace(result)
+    return result
+  end
   luaError.passOn(result)
   if core.isError(result) and result.code == "invalid_argument" then core.error("model", result.message) end
   return error(result, 0)
