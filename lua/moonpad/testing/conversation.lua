@@ -3,7 +3,7 @@ local content = require "moonpad.events.content"
 local core = require "moonpad.core"
 local failures = require "moonpad.testing.failure"
 local lists = require "moonpad.util.list"
-local llmAgent = require "moonpad.agents.agent"
+local modelLike = require "moonpad.models.model_like"
 local runners = require "moonpad.runtime.runner"
 local sessions = require "moonpad.testing.session"
 local toolErrors = require "moonpad.testing.tool_errors"
@@ -24,7 +24,7 @@ local OWN_FIELDS = sessions.FIELDS:with {
   { "service", runners.SESSION_SERVICE },
   { "messages", messageList },
   { "clock" },
-  { "model", llmAgent.checkModel, arguments = "request, context" },
+  { "model", modelLike.check, arguments = "request, context" },
 }
 -- Those of the runner as well; its service is called `service` here.
 local FIELDS = OWN_FIELDS:with(runners.FIELDS:without("sessionService"):without("url"):without("appName").list)
