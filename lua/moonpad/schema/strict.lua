@@ -35,7 +35,9 @@ local function takesNull(schema)
   return false
 end
 
-local function orNull(schema)
+---@param schema table
+---@return table schema which null fits as well
+function strictSchemas.orNull(schema)
   if takesNull(schema) then return schema end
   return { anyOf = { schema, { type = "null" } } }
 end
@@ -67,7 +69,7 @@ local function strictObject(schema)
   for name, property in pairs(schema.properties) do
     local converted = strict(property)
     if not converted then return nil end
-    schema.properties[name] = required[name] and converted or orNull(converted)
+    schema.properties[name] = required[name] and converted or strictSchemas.orNull(converted)
   end
   schema.required, schema.additionalProperties = names, false
   return schema
@@ -99,7 +101,7 @@ function strict(schema)
     if not strictObject(schema) then return nil end
   end
   for _, keyword in ipairs(DROPPED) do schema[keyword] = nil end
-  return wasNullable and orNull(schema) or schema
+  return wasNullable and strictSchemas.orNull(schema) or schema
 end
 
 ---@param schema table
