@@ -38,6 +38,15 @@ local provider = {}
 ---@field headers table<string, string>
 ---@field secrets moonpad.ModelSecrets
 ---@field received integer bytes
+---@field body table of the first request
+---@field exchange moonpad.ModelExchange
+---@field continued integer how often the rest of the answer has been asked for
+
+---What a caller closes who leaves before the end: the request that is under way.
+---@class moonpad.ModelExchange
+---@field job moonpad.HttpJob
+local Exchange = { __name = "moonpad.model exchange" }
+Exchange.__close = function(exchange) exchange.job:close() end
 
 ---@class moonpad.HttpModel: moonpad.Model
 ---@field name string
@@ -53,6 +62,8 @@ local settingsOf = setmetatable({}, { __mode = "k" })
 local BODY_SHOWN = 4096
 local BODY_READ = 65536
 local WORDS_SHOWN = 300
+-- A provider may pause a long answer, to be asked for the rest.
+local MAX_CONTINUED = 5
 -- What looks like a key may be long.
 local MARGIN = 512
 -- Of a text: to read them takes as long as an event of ordinary size takes elsewhere.
@@ -172,9 +183,8 @@ local function addressOf(call)
   return address .. (address:find("?", 1, true) and "&" or "?") .. settings.query
 end
 
-local function send(call, request)
+local function send(call, body)
   local settings = call.settings
-  local body = settings.spec.body(request, call)
   local headers = mergeHeaders({}, call.headers)
   headers.accept = headers.accept or (call.stream and "text/event-stream" or "application/json")
   return http.request {
@@ -207,8 +217,29 @@ local function raiseTooLong(call, job)
     { kind = "limit", status = job.status })
 end
 
--- An answer that is one object.
-local function receiveWhole(call, job)
+-- An error that an answer raises about its own content gets the name of the model as well.
+local function ofAnswer(call, answer, method, ...)
+  local ok, result = pcall(answer[method], answer, ...)
+  if ok then return result end
+  if core.isError(result) and result.code == "model" then raise(call, result.message) end
+  error(result, 0)
+end
+
+-- Asks for the rest of an answer that has been paused. false: it is over.
+local function goOn(call, answer)
+  if not answer.continued or call.continued == MAX_CONTINUED then return false end
+  local body = ofAnswer(call, answer, "continued", call.body)
+  if not body then return false end
+  call.continued = call.continued + 1
+  call.exchange.job:release()
+  call.exchange.job = send(call, body)
+  waitForAnswer(call, call.exchange.job)
+  return true
+end
+
+-- An answer that is one object, and is added to what came before.
+local function receiveObject(call, answer)
+  local job = call.exchange.job
   local body, message, kind = job:collect(call.settings.maxBytes)
   if not body then raise(call, message, { kind = kind }) end
   if message then raiseTooLong(call, job) end
@@ -220,24 +251,26 @@ local function receiveWhole(call, job)
   end
   local problem = problemOf(call, object)
   if problem then raiseProblem(call, problem, body) end
-  local answer = call.settings.spec.newAnswer(call)
   addTo(call, answer, object, body)
   if not answer:isComplete() and #answer.parts == 0 then
     raise(call, "the answer has neither content nor a reason to end", { body = showBody(call, body) })
   end
-  return answer
 end
 
--- An error that an answer raises about its own content gets the name of the model as well.
 local function respond(call, answer)
-  local ok, response = pcall(answer.response, answer)
-  if ok then
-    origin.mark(response.content and response.content.parts or {}, call.settings.server)
-    if #call.leftOut > 0 then response.customMetadata = { leftOut = core.array(call.leftOut) } end
-    return call.secrets.answered:value(response)
+  local response = ofAnswer(call, answer, "response")
+  origin.mark(response.content and response.content.parts or {}, call.settings.server)
+  if #call.leftOut > 0 then
+    response.customMetadata = response.customMetadata or {}
+    response.customMetadata.leftOut = core.array(call.leftOut)
   end
-  if core.isError(response) and response.code == "model" then raise(call, response.message) end
-  error(response, 0)
+  return call.secrets.answered:value(response)
+end
+
+local function receiveWhole(call)
+  local answer = call.settings.spec.newAnswer(call)
+  repeat receiveObject(call, answer) until not goOn(call, answer)
+  return respond(call, answer)
 end
 
 ---- Streaming
@@ -257,7 +290,8 @@ local function takeEvent(call, answer, event)
   return addTo(call, answer, object, event.data)
 end
 
-local function nextEvents(call, job, stream, answer)
+local function nextEvents(call, stream, answer)
+  local job = call.exchange.job
   local chunk, message, kind = job:receive()
   if message then raise(call, message, { kind = kind, status = job.status }) end
   if chunk then
@@ -278,7 +312,7 @@ local function partial(parts)
   return { content = { role = "model", parts = parts }, partial = true }
 end
 
-local function streamed(call, job)
+local function streamed(call)
   local answer, stream = call.settings.spec.newAnswer(call), sse.new(call.settings.maxBytes)
   local filter = call.secrets.answered:parts()
   local events, position, isFinished, response = {}, 0, false, nil
@@ -289,8 +323,10 @@ local function streamed(call, job)
       if response then
         isFinished = true
         return response
+      elseif answer.isOver and goOn(call, answer) then
+        stream, events, position = sse.new(call.settings.maxBytes), {}, 0
       elseif answer.isOver then
-        job:release()
+        call.exchange.job:release()
         response = respond(call, answer)
         local rest = filter(nil)
         if rest then return partial(rest) end
@@ -299,7 +335,7 @@ local function streamed(call, job)
         shown = shown and filter(shown)
         if shown then return partial(shown) end
       else
-        events, position = nextEvents(call, job, stream, answer), 0
+        events, position = nextEvents(call, stream, answer), 0
       end
     end
     return nil
@@ -312,16 +348,17 @@ local function isEventStream(job)
 end
 
 -- A server that does not stream answers in one piece, and anything else is not from a model at all.
-local function receive(call, job)
+local function receive(call)
+  local job = call.exchange.job
   waitForAnswer(call, job)
-  if isEventStream(job) then return streamed(call, job) end
+  if isEventStream(job) then return streamed(call) end
   local mime = job.headers["content-type"]
   if not mime:lower():find "json" then
     local body = job:collect(BODY_SHOWN) or ""
     raise(call, ("expected a stream of events, got %s"):format(mime),
       { status = job.status, body = showBody(call, body) })
   end
-  local response = respond(call, receiveWhole(call, job))
+  local response = receiveWhole(call)
   return function()
     local once = response
     response = nil
@@ -329,10 +366,10 @@ local function receive(call, job)
   end
 end
 
-local function iterate(call, job)
+local function iterate(call)
   local nextResponse
   return function()
-    nextResponse = nextResponse or receive(call, job)
+    nextResponse = nextResponse or receive(call)
     return nextResponse()
   end
 end
@@ -356,6 +393,7 @@ local function newCall(settings, request)
   if stream == nil then stream = settings.stream end
   local call = {
     settings = settings, model = request.model, stream = stream, apiKey = keyFor(settings), leftOut = {}, received = 0,
+    continued = 0,
   }
   call.headers = headersOf(call)
   call.secrets = secretsOf(settings, call.apiKey, call.headers)
@@ -374,11 +412,13 @@ function Model:generate(request)
   checked.model = checked.model or self.name
   origin.keepOwn(checked.contents, settings.server)
   local call = newCall(settings, checked)
-  local job = send(call, checked)
-  if call.stream then return iterate(call, job), nil, nil, job end
-  local _ <close> = job
-  waitForAnswer(call, job)
-  return respond(call, receiveWhole(call, job))
+  call.body = settings.spec.body(checked, call)
+  local exchange = setmetatable({ job = send(call, call.body) }, Exchange)
+  call.exchange = exchange
+  if call.stream then return iterate(call), nil, nil, exchange end
+  local _ <close> = exchange
+  waitForAnswer(call, exchange.job)
+  return receiveWhole(call)
 end
 
 ---Can an answer be held to this schema, also beside tools? Else the instruction has to ask for it.

@@ -15,6 +15,8 @@ local answers = {}
 ---@field modelVersion string?
 ---@field add fun(self, object: table): table[]? takes one object of the stream, or the whole; what to show at once
 ---@field response fun(self): table
+---@field continued (fun(self, body: table): table?)? the body that asks for the rest of an answer that its provider
+---has paused, to be added to this one; nil: it is over
 ---@field decodeArguments fun(self, name: string?, text: string): table|string
 
 local Base = {}
