@@ -60,7 +60,7 @@ describe("models.anthropic", function()
   teardown(function() web:stop() end)
 
   local function make(options)
-    local all = { model = "claude-test", apiKey = "test-key", baseUrl = web.url }
+    local all = { model = "claude-sonnet-4-5", apiKey = "test-key", baseUrl = web.url }
     for key, value in pairs(options or {}) do all[key] = value end
     return anthropic.new(all)
   end
@@ -77,24 +77,24 @@ describe("models.anthropic", function()
 
   describe("a request", function()
     it("has these bytes", function()
-      assert.are.equal('{"max_tokens":8192,"messages":[{"content":[{"text":"Hi","type":"text"}],"role":"user"}],'
-        .. '"model":"claude-test","stream":true,"system":"Be brief.","temperature":0}',
+      assert.are.equal('{"max_tokens":64000,"messages":[{"content":[{"text":"Hi","type":"text"}],"role":"user"}],'
+        .. '"model":"claude-sonnet-4-5","stream":true,"system":"Be brief.","temperature":0}',
         textFor(model.say("Hi", { systemInstruction = "Be brief.", config = { temperature = 0 } })))
       local headers = web:requests()[1].headers
       assert.are.same({ "test-key", "2023-06-01" }, { headers["x-api-key"], headers["anthropic-version"] })
     end)
 
     it("maps settings, and adds those of the API", function()
-      local schema = { type = "object", properties = { a = { type = "string" } } }
+      local schema = { type = "object", properties = { a = { type = "string" } }, additionalProperties = false }
       local body = sentFor(model.say("Hi", {
         config = {
-          temperature = 0.5, topP = 0.9, topK = 3, maxOutputTokens = 100, stopSequences = { "END" }, toolChoice = "any",
+          temperature = 0.5, topK = 3, maxOutputTokens = 100, stopSequences = { "END" }, toolChoice = "any",
           responseSchema = schema, extra = { metadata = { user_id = "u" } },
         },
       }))
       body.messages = nil
       assert.are.same({
-        model = "claude-test", stream = true, temperature = 0.5, top_p = 0.9, top_k = 3, max_tokens = 100,
+        model = "claude-sonnet-4-5", stream = true, temperature = 0.5, top_k = 3, max_tokens = 100,
         stop_sequences = { "END" }, tool_choice = { type = "any" }, metadata = { user_id = "u" },
         output_config = { format = { type = "json_schema", schema = schema } },
       }, body)
@@ -102,11 +102,6 @@ describe("models.anthropic", function()
       assert.are.same({ type = "tool", name = "f" }, body.tool_choice)
       local err = model.failure(make(), model.say("Hi", { config = { seed = 3 } }))
       assert.are.equal("invalid_argument", err.code)
-    end)
-
-    it("asks old models for no more than they can", function()
-      assert.are.equal(4096, sentFor(model.say "Hi", { model = "claude-3-haiku-20240307" }).max_tokens)
-      assert.are.equal(8192, sentFor(model.say "Hi", { model = "claude-3-5-haiku-latest" }).max_tokens)
     end)
 
     it("offers tools", function()
@@ -141,7 +136,7 @@ describe("models.anthropic", function()
           },
         },
       }
-      assert.are.equal('{"max_tokens":8192,"messages":['
+      assert.are.equal('{"max_tokens":64000,"messages":['
         .. '{"content":[{"text":"a","type":"text"},{"text":"b","type":"text"}],"role":"user"},'
         .. '{"content":[{"signature":"sig","thinking":"mine","type":"thinking"},'
         .. '{"data":"xyz","type":"redacted_thinking"},{"text":"See:","type":"text"},'
@@ -149,7 +144,7 @@ describe("models.anthropic", function()
         .. '{"id":"moonpad_call_1","input":{},"name":"g","type":"tool_use"}],"role":"assistant"},'
         .. '{"content":[{"content":"{\\"error\\":\\"broken\\"}","is_error":true,"tool_use_id":"toolu_1",'
         .. '"type":"tool_result"},{"content":"{\\"result\\":3}","tool_use_id":"moonpad_call_1","type":"tool_result"},'
-        .. '{"text":"now","type":"text"}],"role":"user"}],"model":"claude-test","stream":true}', text)
+        .. '{"text":"now","type":"text"}],"role":"user"}],"model":"claude-sonnet-4-5","stream":true}', text)
     end)
 
     it("shows pictures and documents, and refuses what cannot be shown", function()
@@ -162,6 +157,70 @@ describe("models.anthropic", function()
         body.messages[1].content[1])
       local err = model.failure(make(), with { inlineData = { mimeType = "audio/wav", data = "" } })
       assert.are.equal("invalid_argument", err.code)
+    end)
+
+    it("shows plain text as a document", function()
+      local function documentOf(mime, data)
+        local part = { inlineData = { mimeType = mime, data = data } }
+        local body = sentFor { contents = { { role = "user", parts = { part } } } }
+        return body.messages[1].content[1]
+      end
+      local document = { type = "document", source = { type = "text", media_type = "text/plain", data = "Hä" } }
+      assert.are.same(document, documentOf("text/plain", moonpad.base64.encode "Hä"))
+      assert.are.same(document, documentOf("Text/CSV; charset=utf-8", moonpad.base64.encode "Hä"))
+      for _, data in ipairs { "!", moonpad.base64.encode "\xFF" } do
+        local err = model.failure(make(), { contents = { { role = "user", parts = {
+          { inlineData = { mimeType = "text/plain", data = data } },
+        } } } })
+        assert.are.equal("invalid_argument", err.code)
+      end
+    end)
+
+    describe("says nothing where there are but blanks", function()
+      local BLANK = " \t\n\u{A0}\u{3000}"
+
+      local function messagesFor(...)
+        local contents = {}
+        for index, given in ipairs { ... } do
+          contents[index] = { role = given[1], parts = table.move(given, 2, #given, 1, {}) }
+        end
+        return sentFor({ contents = contents }).messages
+      end
+
+      local function text(value) return { type = "text", text = value } end
+      local CONTINUE = text "Continue as instructed."
+
+      it("among other blocks", function()
+        assert.are.same({ { role = "user", content = { text "a", text " b " } } },
+          messagesFor { "user", { text = "a" }, { text = BLANK }, { text = " b " } })
+      end)
+
+      it("in a whole message, whose neighbours become one", function()
+        assert.are.same({
+          { role = "user", content = { text "a", text "b" } },
+        }, messagesFor({ "user", { text = "a" } }, { "model", { text = BLANK } }, { "user", { text = "b" } }))
+      end)
+
+      it("in the first or the last message", function()
+        assert.are.same({
+          { role = "user", content = { CONTINUE } }, { role = "assistant", content = { text "b" } },
+          { role = "user", content = { CONTINUE } },
+        }, messagesFor({ "user", { text = BLANK } }, { "model", { text = "b" } }, { "user", { text = BLANK } }))
+        assert.are.same({ { role = "user", content = { CONTINUE } } }, messagesFor { "user", { text = "\n" } })
+        assert.are.same({ { role = "user", content = { CONTINUE } } }, messagesFor())
+      end)
+
+      it("in the result of a tool", function()
+        local response = { id = "t", name = "f", response = {}, parts = { { text = BLANK }, { text = "x" } } }
+        local messages = messagesFor({ "user", { text = "a" } },
+          { "model", { functionCall = { id = "t", name = "f" } } }, { "user", { functionResponse = response } })
+        assert.are.same({ text "{}", text "x" }, messages[3].content[1].content)
+      end)
+
+      it("in the instruction", function()
+        assert.is_nil(sentFor(model.say("Hi", { systemInstruction = BLANK })).system)
+        assert.are.equal(" x ", sentFor(model.say("Hi", { systemInstruction = " x " })).system)
+      end)
     end)
 
     it("ends with a turn of the user", function()
@@ -224,11 +283,13 @@ describe("models.anthropic", function()
         open(2, { type = "text", text = "" }), delta(2, "citations_delta", "citation", { url = "u" }),
         delta(2, "text_delta", "text", "Found"), stop(2), { type = "something_new" }, finish "end_turn", STOP)
       assert.are.same({ url = "u" }, last.content.parts[3].anthropic.citations[1])
-      local body = sentFor { contents = { last.content, { role = "user", parts = { { text = "more" } } } } }
+      local body = sentFor { contents = {
+        { role = "user", parts = { { text = "q?" } } }, last.content, { role = "user", parts = { { text = "more" } } },
+      } }
       assert.are.same({
         { type = "server_tool_use", id = "s", name = "web_search", input = { query = "q" } }, result,
         { type = "text", text = "Found" },
-      }, body.messages[1].content)
+      }, body.messages[2].content)
     end)
 
     it("may be cut off, refused, empty, paused", function()
@@ -247,7 +308,7 @@ describe("models.anthropic", function()
     it("may break off with an error that says so", function()
       web:script { ["/messages"] = server.stream(encode(START, open(0, { type = "text", text = "" }),
         { type = "error", error = { type = "overloaded_error", message = "Overloaded" } })) }
-      assert.are.equal('anthropic "claude-test": Overloaded', model.failure(make()).message)
+      assert.are.equal('anthropic "claude-sonnet-4-5": Overloaded', model.failure(make()).message)
     end)
 
     it("tells a call whose input was cut off", function()
@@ -255,6 +316,37 @@ describe("models.anthropic", function()
         open(0, { type = "tool_use", id = "t", name = "f", input = {} }),
         delta(0, "input_json_delta", "partial_json", '{"a":'), stop(0), finish "max_tokens", STOP)) }
       assert.is_truthy(model.failure(make()).message:find("maxOutputTokens", 1, true))
+    end)
+
+    it("is not two at once", function()
+      local function refused(...)
+        web:script { ["/messages"] = server.stream(encode(...)) }
+        return model.failure(make()).message
+      end
+      local other = { type = "message_start", message = { id = "msg_2", model = "x", usage = { input_tokens = 1 } } }
+      local call = open(0, { type = "tool_use", id = "t", name = "f", input = {} })
+      assert.matches("another message has begun", refused(START, call, other, finish "tool_use", STOP))
+      assert.matches("another message has begun", refused(START, call, START, finish "tool_use", STOP))
+      assert.matches("block 0 has begun already", refused(START, call, call, finish "tool_use", STOP))
+      -- The same beginning, sent twice.
+      local last = answer(START, START, open(0, { type = "text", text = "Hi" }), stop(0), finish "end_turn", STOP)
+      assert.are.equal("Hi", last.content.parts[1].text)
+    end)
+
+    it("has no call whose input has not come", function()
+      local function refused(...)
+        web:script { ["/messages"] = server.stream(encode(START,
+          open(0, { type = "tool_use", id = "t", name = "f", input = {} }), ...)) }
+        return model.failure(make()).message
+      end
+      assert.matches("the input of f is not complete", refused(finish "tool_use", STOP))
+      assert.matches("maxOutputTokens", refused(stop(0), finish "max_tokens", STOP))
+      local cut = delta(0, "input_json_delta", "partial_json", '{"a":')
+      assert.matches("maxOutputTokens", refused(cut, stop(0), finish "max_tokens", STOP))
+      -- What is complete stays, also in front of what is cut off.
+      local last = answer(START, open(0, { type = "tool_use", id = "t", name = "f", input = {} }), stop(0),
+        open(1, { type = "text", text = "and" }), stop(1), finish "max_tokens", STOP)
+      assert.are.same({}, last.content.parts[1].functionCall.args)
     end)
 
     it("may come whole, with thoughts and calls", function()
@@ -270,6 +362,147 @@ describe("models.anthropic", function()
         { text = "Hm", thought = true, anthropic = { signature = "sig" } }, { text = "See" },
         { functionCall = { id = "t", name = "f", args = { a = 1 } } },
       }, model.parts(last))
+    end)
+  end)
+
+  describe("a pause", function()
+    local USE = { type = "server_tool_use", id = "s1", name = "web_search", input = { query = "q" } }
+    local RESULT = { type = "web_search_tool_result", tool_use_id = "s1", content = moonpad.array {} }
+
+    local function start(id)
+      return { type = "message_start", message = {
+        id = id, type = "message", model = "claude-x", usage = { input_tokens = 10, output_tokens = 1 },
+      } }
+    end
+
+    local function piece(id, reason, ...)
+      return server.stream(encode(start(id), ...) .. encode({
+        type = "message_delta", delta = { stop_reason = reason },
+        usage = { output_tokens = 15, cache_read_input_tokens = 4, output_tokens_details = { thinking_tokens = 3 },
+          server_tool_use = { web_search_requests = 1 } },
+      }, STOP), { split = 11 })
+    end
+
+    local function said(text)
+      return open(0, { type = "text", text = "" }), delta(0, "text_delta", "text", text), stop(0)
+    end
+
+    local function isOneAnswer(partials, last)
+      assert.are.same({ "Let me look.", "Found." }, model.texts(partials))
+      assert.are.same({
+        { text = "Let me look." }, { anthropic = { block = USE } }, { anthropic = { block = RESULT } },
+        { text = "Found." },
+      }, model.parts(last))
+      assert.are.equal("STOP", last.finishReason)
+      assert.are.same({
+        promptTokenCount = 28, candidatesTokenCount = 30, totalTokenCount = 58, cachedContentTokenCount = 8,
+        thoughtsTokenCount = 6,
+      }, last.usageMetadata)
+      assert.are.same({ webSearchRequests = 2 }, last.customMetadata)
+      local first, second = web:sent(1), web:sent(2)
+      assert.are.same({ role = "assistant", content = { { type = "text", text = "Let me look." }, USE } },
+        table.remove(second.messages))
+      assert.are.same(first, second)
+      assert.are.equal(2, #web:requests())
+    end
+
+    local function scriptStreams()
+      local a, b, c = said "Let me look."
+      local d, e, f = said "Found."
+      d.index, e.index, f.index = 1, 1, 1
+      web:script { ["/messages"] = {
+        piece("msg_1", "pause_turn", a, b, c, open(1, USE), stop(1)),
+        piece("msg_2", "end_turn", open(0, RESULT), stop(0), d, e, f),
+      } }
+    end
+
+    it("is gone on from: all is one answer", function()
+      scriptStreams()
+      isOneAnswer(model.ask(make(), model.say("Hi", { providerTools = { { type = "web_search_20250305" } } })))
+    end)
+
+    it("is gone on from where an answer comes whole", function()
+      local usage = {
+        input_tokens = 10, output_tokens = 15, cache_read_input_tokens = 4,
+        output_tokens_details = { thinking_tokens = 3 }, server_tool_use = { web_search_requests = 1 },
+      }
+      web:script { ["/messages"] = {
+        server.json { type = "message", id = "msg_1", stop_reason = "pause_turn", usage = usage,
+          content = { { type = "text", text = "Let me look." }, USE } },
+        server.json { type = "message", id = "msg_2", stop_reason = "end_turn", usage = usage,
+          content = { RESULT, { type = "text", text = "Found." } } },
+      } }
+      local _, last = model.ask(make { stream = false })
+      isOneAnswer({
+        { partial = true, content = { role = "model", parts = { { text = "Let me look." } } } },
+        { partial = true, content = { role = "model", parts = { { text = "Found." } } } },
+      }, last)
+    end)
+
+    it("is one event of a run, and one message of the next request", function()
+      scriptStreams()
+      local service <close> = moonpad.open "memory:"
+      local runner = moonpad.runner {
+        appName = "app", sessionService = service, agent = moonpad.agent { name = "a", model = make() },
+      }
+      local events = support.run(runner, "Hi")
+      assert.are.equal("Let me look.Found.", events[#events]:text())
+      assert.are.equal(2, #support.stored(service).events)
+      web:script { ["/messages"] = server.stream(STREAM) }
+      support.run(runner, "And?")
+      assert.are.same({ { type = "text", text = "Let me look." }, USE, RESULT, { type = "text", text = "Found." } },
+        web:sent(1).messages[2].content)
+    end)
+
+    it("is not gone on from for ever", function()
+      local replies = {}
+      for index = 1, 8 do replies[index] = piece("msg_" .. index, "pause_turn", said(index .. " ")) end
+      web:script { ["/messages"] = replies }
+      local _, last = model.ask(make())
+      assert.are.equal(6, #web:requests())
+      assert.are.equal("PAUSE_TURN", last.finishReason)
+      assert.are.equal(6, #last.content.parts)
+      -- Each request has all that came so far, once.
+      assert.are.equal(5, #web:sent(6).messages[2].content)
+    end)
+
+    it("ends where there is nothing to go on from, or a call that wants an answer", function()
+      web:script { ["/messages"] = piece("msg_1", "pause_turn") }
+      local _, last = model.ask(make())
+      assert.are.equal("PAUSE_TURN", last.errorCode)
+      assert.are.equal(1, #web:requests())
+      web:script { ["/messages"] = piece("msg_1", "pause_turn",
+        open(0, { type = "tool_use", id = "t", name = "f", input = { a = 1 } }), stop(0)) }
+      _, last = model.ask(make())
+      assert.are.equal("f", last.content.parts[1].functionCall.name)
+      assert.are.equal(1, #web:requests())
+    end)
+
+    it("may end in an error, and be left", function()
+      local paused = piece("msg_1", "pause_turn", said "Let me look.")
+      web:script { ["/messages"] = { paused, server.json('{"error":{"message":"no more"}}', { status = 400 }) } }
+      local err = model.failure(make())
+      assert.are.same({ "model", 400 }, { err.code, err.status })
+      web:script { ["/messages"] = { paused, { hang = true } } }
+      local service <close> = moonpad.open "memory:"
+      local runner = moonpad.runner {
+        appName = "app", sessionService = service, agent = moonpad.agent { name = "a", model = make() },
+      }
+      local invocation = runner:start { userId = "u", sessionId = "s", newMessage = "Hi" }
+      support.waitUntil("the second request", function()
+        invocation:step()
+        return #web:requests() == 2
+      end)
+      invocation:cancel()
+      support.waitUntil("the end of the connection", function() return web:requests()[2].closed end)
+      assert.are.equal(1, #support.stored(service).events)
+    end)
+
+    it("counts for the length of an answer", function()
+      local long = piece("msg_1", "pause_turn", said(("x"):rep(3000)))
+      web:script { ["/messages"] = { long, long, long, long } }
+      local err = model.failure(make { maxResponseBytes = 8000 })
+      assert.are.equal("limit", err.kind)
     end)
   end)
 

@@ -79,12 +79,14 @@ describe("a schema for Claude", function()
       schemaText.of(anthropicSchema.of(with({ allOf = { { ["$ref"] = "#/definitions/B" } } }, {
         definitions = { B = STRING },
       })).properties.a))
-    assert.are.equal('{"$defs":{"B":{"additionalProperties":false,"properties":{},"type":"object"}},"$ref":"#/$defs/B"}',
+    assert.are.equal('{"$defs":{"B":{"additionalProperties":false,"properties":{},"type":"object"}},'
+      .. '"$ref":"#/$defs/B"}',
       textOf { ["$ref"] = "#/$defs/B", ["$defs"] = { B = { type = "object", properties = {} } } })
   end)
 
   it("has its properties in their order", function()
-    local schema = { type = "object", properties = { a = STRING, b = STRING, z = STRING }, required = { "z", "a", "b" } }
+    local properties = { a = STRING, b = STRING, z = STRING }
+    local schema = { type = "object", properties = properties, required = { "z", "a", "b" } }
     assert.matches('"properties":{"z":.*"a":.*"b":.*}', textOf(schema))
     schema.propertyOrdering = { "b", "z", "a" }
     assert.matches('"properties":{"b":.*"z":.*"a":.*},"required":%["z","a","b"%]', textOf(schema))

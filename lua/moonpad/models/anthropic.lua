@@ -4,6 +4,7 @@ local core = require "moonpad.core"
 local fields = require "moonpad.models.fields"
 local provider = require "moonpad.models.http_model"
 local requests = require "moonpad.models.anthropic_request"
+local settings = require "moonpad.models.anthropic_settings"
 
 local anthropic = { provider = "anthropic" }
 
@@ -18,7 +19,9 @@ local FINISH = {
 
 ---@class moonpad.AnthropicAnswer: moonpad.ResponseBuilder
 ---@field blocks table<integer, table> under way, by their index
----@field counts table<string, number> of tokens
+---@field counts table<string, number> of tokens, and of what the provider's servers did
+---@field earlier table<string, number> the same, of the pieces before a pause
+---@field messageId string?
 local Answer = answers.class()
 
 local function readReason(self, object, path)
@@ -28,19 +31,57 @@ end
 
 local COUNTS = { "input_tokens", "output_tokens", "cache_read_input_tokens", "cache_creation_input_tokens" }
 
+local DETAILS = {
+  output_tokens_details = { "thinking_tokens" }, server_tool_use = { "web_search_requests", "web_fetch_requests" },
+}
+
+local function readCounts(counts, object, names, path)
+  for _, name in ipairs(names) do counts[name] = fields.number(object, name, path) or counts[name] end
+end
+
 -- Later counts replace earlier ones; they are sums, not increments.
 local function readUsage(self, object, path)
   local usage = fields.object(object, "usage", path)
   if not usage then return end
-  local counts, where = self.counts, path == "" and "usage" or path .. ".usage"
-  for _, name in ipairs(COUNTS) do counts[name] = fields.number(usage, name, where) or counts[name] end
-  local cached = counts.cache_read_input_tokens
-  local prompt = (counts.input_tokens or 0) + (cached or 0) + (counts.cache_creation_input_tokens or 0)
-  local output = counts.output_tokens or 0
-  self.usage = {
-    promptTokenCount = prompt, candidatesTokenCount = output, totalTokenCount = prompt + output,
-    cachedContentTokenCount = cached,
+  local where = path == "" and "usage" or path .. ".usage"
+  readCounts(self.counts, usage, COUNTS, where)
+  for name, names in pairs(DETAILS) do
+    readCounts(self.counts, fields.object(usage, name, where) or {}, names, where .. "." .. name)
+  end
+end
+local ALL_COUNTS = table.move(COUNTS, 1, #COUNTS, 1, {})
+for _, names in pairs(DETAILS) do table.move(names, 1, #names, #ALL_COUNTS + 1, ALL_COUNTS) end
+
+-- What is paid for besides, and has no place in usageMetadata.
+local FURTHER = {
+  cache_creation_input_tokens = "cacheCreationTokenCount", web_search_requests = "webSearchRequests",
+  web_fetch_requests = "webFetchRequests",
+}
+
+-- nil where the provider has said nothing.
+local function total(self, name)
+  local earlier, now = self.earlier[name], self.counts[name]
+  return (earlier or now) and (earlier or 0) + (now or 0)
+end
+
+local function usageOf(self)
+  local output, cached = total(self, "output_tokens"), total(self, "cache_read_input_tokens")
+  local input = total(self, "input_tokens")
+  if not input and not output then return nil end
+  local prompt = (input or 0) + (cached or 0) + (total(self, "cache_creation_input_tokens") or 0)
+  return {
+    promptTokenCount = prompt, candidatesTokenCount = output or 0, totalTokenCount = prompt + (output or 0),
+    cachedContentTokenCount = cached, thoughtsTokenCount = total(self, "thinking_tokens"),
   }
+end
+
+local function furtherCounts(self)
+  local counts = {}
+  for name, shown in pairs(FURTHER) do
+    local count = total(self, name)
+    if count and count > 0 then counts[shown] = count end
+  end
+  return next(counts) and counts or nil
 end
 
 ---- Blocks: `open` says what its part is, `deltas` what is added to it
@@ -70,6 +111,7 @@ function open.tool_use(block, path)
 end
 
 local function openBlock(self, index, block, path)
+  if self.blocks[index] then fields.refuse("index", ("block %s has begun already"):format(index)) end
   local make = open[fields.required(fields.string, block, "type", path)]
   -- What the provider's own servers did (a web search) goes into history as it came.
   local part = make and make(block, path) or { anthropic = { block = block } }
@@ -112,9 +154,19 @@ function deltas.citations_delta(_, block, delta)
   table.insert(own.citations, citation)
 end
 
+-- An answer may be cut off before the first piece of a call's input: that is no call without
+-- arguments.
+local function checkInput(self, block, call)
+  if call.args and next(call.args) or #table.concat(block.pieces) > 0 then return end
+  local isLast = self.parts[#self.parts] == block.part
+  if block.isOpen then fields.refuse("content_block", ("the input of %s is not complete"):format(call.name)) end
+  if isLast and self.finishReason == "MAX_TOKENS" then self:decodeArguments(call.name, "{") end
+end
+
 -- The input of a call comes as pieces of JSON text, and is complete when the answer is.
 local function closeBlock(self, block)
   local call, own = block.part.functionCall, block.part.anthropic
+  if call then checkInput(self, block, call) end
   if #block.pieces > 0 then
     local text = table.concat(block.pieces)
     if call then call.args = self:decodeArguments(call.name, text) end
@@ -130,13 +182,25 @@ local events = {}
 
 function events.message_start(self, object)
   local message = fields.required(fields.object, object, "message", "")
+  local id = fields.string(message, "id", "message")
+  if self.hasBegun and (id ~= self.messageId or next(self.blocks)) then
+    fields.refuse("message.id", "another message has begun within this one")
+  end
+  self.hasBegun, self.messageId = true, id
   readUsage(self, message, "message")
   self.modelVersion = fields.string(message, "model", "message")
 end
 
 function events.content_block_start(self, object)
   local index = fields.required(fields.number, object, "index", "")
-  return openBlock(self, index, fields.required(fields.object, object, "content_block", ""), "content_block")
+  local shown = openBlock(self, index, fields.required(fields.object, object, "content_block", ""), "content_block")
+  self.blocks[index].isOpen = true
+  return shown
+end
+
+function events.content_block_stop(self, object)
+  local block = self.blocks[fields.required(fields.number, object, "index", "")]
+  if block then block.isOpen = nil end
 end
 
 function events.content_block_delta(self, object)
@@ -177,16 +241,43 @@ local function isWorthKeeping(part)
   return part.text ~= "" or part.thought ~= nil
 end
 
----@return table response
-function Answer:response()
+-- Makes whole what came in pieces.
+local function settle(self)
   self.texts:join()
   for _, block in pairs(self.blocks) do closeBlock(self, block) end
   local kept = {}
   for _, part in ipairs(self.parts) do
     if isWorthKeeping(part) then kept[#kept + 1] = part end
   end
-  self.parts = kept
-  return answers.response(self)
+  self.parts, self.blocks = kept, {}
+end
+
+---@return table response
+function Answer:response()
+  settle(self)
+  self.usage = usageOf(self)
+  local response = answers.response(self)
+  response.customMetadata = furtherCounts(self)
+  return response
+end
+
+---The body that asks for the rest of an answer that has been paused; the rest is then added to
+---this one.
+---@param body table
+---@return table? body nil: it is over
+function Answer:continued(body)
+  if self.finishReason ~= "PAUSE_TURN" then return nil end
+  settle(self)
+  for _, part in ipairs(self.parts) do
+    if part.functionCall then return nil end
+  end
+  local rest = requests.continued(body, self.parts)
+  if not rest then return nil end
+  local earlier = {}
+  for _, name in ipairs(ALL_COUNTS) do earlier[name] = total(self, name) end
+  self.earlier, self.counts = earlier, {}
+  self.hasBegun, self.finishReason, self.isOver = nil, nil, nil
+  return rest
 end
 
 ---- The provider
@@ -205,14 +296,14 @@ function spec.body(request, call)
   return requests.body(request, call)
 end
 
-function anthropic.takesSchema()
-  return true
+function anthropic.takesSchema(model, schema)
+  return settings.takesSchema(model.model, schema)
 end
 spec.takesSchema = anthropic.takesSchema
 
 function spec.newAnswer()
   local answer = answers.new(Answer)
-  answer.blocks, answer.counts = {}, {}
+  answer.blocks, answer.counts, answer.earlier = {}, {}, {}
   return answer
 end
 

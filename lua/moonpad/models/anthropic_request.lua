@@ -1,23 +1,14 @@
 --- A request in the words of Anthropic's Messages API.
+local base64 = require "moonpad.util.base64"
 local callIds = require "moonpad.models.call_ids"
-local config = require "moonpad.models.config"
 local core = require "moonpad.core"
 local coroutines = require "moonpad.runtime.coroutines"
 local parts = require "moonpad.models.parts"
+local settings = require "moonpad.models.anthropic_settings"
 local schemaText = require "moonpad.schema.text"
 local schemas = require "moonpad.schema.normalize"
 
 local requests = {}
-
-local NAMES = { temperature = "temperature", topP = "top_p", topK = "top_k" }
-
-local KNOWN = {
-  maxOutputTokens = true, stopSequences = true, toolChoice = true, responseSchema = true,
-}
-for name in pairs(NAMES) do KNOWN[name] = true end
-
--- The API insists on a limit. The models of the third generation cannot do more than this.
-local MAX_TOKENS, OLD_MAX_TOKENS = 8192, 4096
 
 ---- Blocks
 
@@ -27,8 +18,23 @@ end
 
 local blocks = {}
 
+-- Unicode's spaces, outside of ASCII.
+local SPACES = {}
+for _, code in ipairs { 0x85, 0xA0, 0x1680, 0x2028, 0x2029, 0x202F, 0x205F, 0x3000 } do
+  SPACES[utf8.char(code)] = true
+end
+for code = 0x2000, 0x200A do SPACES[utf8.char(code)] = true end
+
+local function isBlank(text)
+  for character in text:gmatch(utf8.charpattern) do
+    if character:find "%S" and not SPACES[character] then return false end
+  end
+  return true
+end
+
+-- A text of nothing but blanks is refused.
 function blocks.text(part)
-  return part.text ~= "" and { type = "text", text = part.text } or nil
+  return not isBlank(part.text) and { type = "text", text = part.text } or nil
 end
 
 -- Thoughts are taken back only with the signature that they came with; redacted ones are nothing
@@ -49,20 +55,28 @@ local function isFailure(response)
   return type(response) == "table" and response.error ~= nil and next(response, next(response)) == nil
 end
 
+-- Text is no base64 there. nil: it is no text.
+local function textSource(file)
+  local text = base64.tryDecode(file.data)
+  return text and utf8.len(text) and { type = "text", media_type = "text/plain", data = text }
+end
+
+local function sourceOf(part, mime)
+  local file = part.inlineData
+  if not file then return { type = "url", url = part.fileData.fileUri } end
+  if mime:find "^text/" then return textSource(file) end
+  return { type = "base64", media_type = mime, data = file.data }
+end
+
 -- The block of a file, or nil and what it is that cannot be taken.
 local function fileBlock(part)
-  local file, source = part.inlineData or part.fileData
-  local mime = tostring(file.mimeType)
-  if part.inlineData then
-    source = { type = "base64", media_type = mime, data = file.data }
-  elseif file.fileUri:find "^https?://" then
-    source = { type = "url", url = file.fileUri }
-  else
-    return nil, "a reference to " .. file.fileUri
-  end
-  if mime:find "^image/" then return { type = "image", source = source } end
-  if mime == "application/pdf" then return { type = "document", source = source } end
-  return nil, "data of type " .. mime
+  local file = part.inlineData or part.fileData
+  local mime = tostring(file.mimeType):lower():match "^[^;%s]*"
+  if part.fileData and not file.fileUri:find "^https?://" then return nil, "a reference to " .. file.fileUri end
+  local isDocument = mime == "application/pdf" or part.inlineData and mime:find "^text/"
+  local source = (isDocument or mime:find "^image/") and sourceOf(part, mime)
+  if not source then return nil, "data of type " .. mime end
+  return { type = isDocument and "document" or "image", source = source }
 end
 
 local function resultContent(response)
@@ -123,22 +137,32 @@ local function isFit(id)
 end
 
 -- Neighbours of the same role become one message.
+local function addMessage(messages, role, list)
+  local last = messages[#messages]
+  if last and last.role == role then
+    table.move(list, 1, #list, #last.content + 1, last.content)
+  elseif #list > 0 then
+    messages[#messages + 1] = { role = role, content = list }
+  end
+end
+
+-- The user begins, and is whom the model answers.
 local function messagesOf(request)
   local messages, ids = {}, callIds.new(isFit)
-  for _, content in ipairs(parts.untilUser(request.contents)) do
+  local continue = { { type = "text", text = parts.CONTINUE } }
+  for _, content in ipairs(request.contents) do
     local role = content.role == "model" and "assistant" or "user"
-    local list, last = blocksOf(content, ids), messages[#messages]
-    if #list > 0 and last and last.role == role then
-      table.move(list, 1, #list, #last.content + 1, last.content)
-    elseif #list > 0 then
-      messages[#messages + 1] = { role = role, content = list }
-    end
+    local list = blocksOf(content, ids)
+    if #messages == 0 and #list > 0 and role == "assistant" then addMessage(messages, "user", continue) end
+    addMessage(messages, role, list)
     coroutines.keepPace()
   end
+  local last = messages[#messages]
+  if not last or last.role == "assistant" then addMessage(messages, "user", continue) end
   return messages
 end
 
----- Tools and settings
+---- Tools
 
 local function toolsOf(request)
   local tools = {}
@@ -151,36 +175,32 @@ local function toolsOf(request)
   return parts.withProviderTools(tools, request)
 end
 
-local CHOICES = { auto = true, none = true, any = true }
-
-local function toolChoice(choice)
-  if choice == nil then return nil end
-  return CHOICES[choice] and { type = choice } or { type = "tool", name = choice }
-end
-
-local function outputConfig(schema)
-  return schema and { format = { type = "json_schema", schema = schemaText.raw(schemas.normalize(schema)) } } or nil
-end
-
 ---@param request moonpad.Request
 ---@param call moonpad.ModelCall
 ---@return table body
 function requests.body(request, call)
-  local given = config.check(request.config, "anthropic", KNOWN)
   local system = request.systemInstruction
-  local body = {
+  return settings.apply({
     model = request.model,
-    max_tokens = given.maxOutputTokens or (request.model:find "^claude%-3%-%a" and OLD_MAX_TOKENS or MAX_TOKENS),
-    system = system ~= "" and system or nil,
+    system = system and not isBlank(system) and system or nil,
     messages = messagesOf(request),
     tools = toolsOf(request),
-    tool_choice = toolChoice(given.toolChoice),
-    output_config = outputConfig(given.responseSchema),
-    stop_sequences = given.stopSequences and core.array(core.toTable(given.stopSequences)),
     stream = call.stream or nil,
-  }
-  config.rename(body, given, NAMES)
-  return config.merge(body, given.extra)
+  }, request, call)
+end
+
+---The body that asks for the rest of an answer.
+---@param body table of the first request
+---@param begun table[] the parts that came so far
+---@return table? body nil: there is nothing that could go on
+function requests.continued(body, begun)
+  local list = blocksOf({ parts = begun }, callIds.new(isFit))
+  if #list == 0 then return nil end
+  local continued = {}
+  for name, value in pairs(body) do continued[name] = value end
+  continued.messages = table.move(body.messages, 1, #body.messages, 1, {})
+  addMessage(continued.messages, "assistant", list)
+  return continued
 end
 
 return requests

@@ -60,6 +60,9 @@ function parts.argumentsText(call)
   return type(call.args) == "string" and call.args or core.json.encode(parts.asObject(call.args))
 end
 
+---What a user says who says nothing.
+parts.CONTINUE = "Continue as instructed."
+
 ---The contents of a request, ended by a turn of the user, because it is the user whom a
 ---model answers.
 ---@param contents moonpad.Content[]?
@@ -68,7 +71,7 @@ function parts.untilUser(contents)
   local list = table.move(contents or {}, 1, #(contents or {}), 1, {})
   local last = list[#list]
   if not last or last.role == "model" then
-    list[#list + 1] = { role = "user", parts = { { text = "Continue as instructed." } } }
+    list[#list + 1] = { role = "user", parts = { { text = parts.CONTINUE } } }
   end
   return list
 end
