@@ -128,15 +128,15 @@ describe("settings of models.anthropic", function()
       assert.are.same({ n = 2, [2] = "reasoning" }, table.pack(thinking, left))
     end)
 
-    it("turn it off where that can be", function()
+    it("turn it off, or as low as can be", function()
       for _, name in ipairs { "claude-3-7-sonnet-latest", "claude-opus-4-8", "claude-sonnet-5", "claude-haiku-5-5" } do
         local thinking, _, left = reasoning(name, "none")
         assert.are.same({ { type = "disabled" }, "" }, { thinking, left })
       end
       assert.are.same({ type = "between_tools" }, (reasoning("claude-sonnet-5-5", "none")))
       for _, name in ipairs { "claude-opus-5-5", "claude-fable-5", "claude-mythos-5-1" } do
-        local thinking, _, left = reasoning(name, "none")
-        assert.are.same({ n = 2, [2] = "reasoning" }, table.pack(thinking, left), name)
+        local thinking, output, left = reasoning(name, "none")
+        assert.are.same({ n = 3, [2] = { effort = "low" }, [3] = "" }, table.pack(thinking, output, left), name)
       end
     end)
 

@@ -288,8 +288,29 @@ describe("models.anthropic", function()
       } }
       assert.are.same({
         { type = "server_tool_use", id = "s", name = "web_search", input = { query = "q" } }, result,
-        { type = "text", text = "Found" },
+        { type = "text", text = "Found", citations = { { url = "u" } } },
       }, body.messages[2].content)
+    end)
+
+    it("that comes whole keeps sources, and who called, and gives them back", function()
+      local content = {
+        { type = "text", text = "Found", citations = { { type = "web_search", encrypted_index = "e" } } },
+        { type = "text", text = "that", citations = moonpad.null },
+        { type = "tool_use", id = "t", name = "f", input = { a = 1 }, caller = { type = "code", tool_id = "s" } },
+        { type = "tool_use", id = "u", name = "f", input = { a = 2 }, caller = { type = "direct" } },
+      }
+      web:script { ["/messages"] = server.json {
+        type = "message", id = "m", stop_reason = "tool_use", content = content, usage = {},
+      } }
+      local _, last = model.ask(make { stream = false })
+      local results = {}
+      for index, id in ipairs { "t", "u" } do
+        results[index] = { functionResponse = { id = id, name = "f", response = {} } }
+      end
+      content[2].citations, content[4].caller = nil, nil
+      assert.are.same(content, sentFor({ contents = {
+        { role = "user", parts = { { text = "q?" } } }, last.content, { role = "user", parts = results },
+      } }).messages[2].content)
     end)
 
     it("may be cut off, refused, empty, paused", function()

@@ -148,6 +148,7 @@ describe("models.gemini", function()
         contents = {
           { role = "user", parts = {
             { inlineData = { mimeType = "image/png", data = "AAAA" } },
+            { inlineData = { mimeType = "text/plain", data = "SGk=" } },
             { fileData = { mimeType = "video/mp4", fileUri = "https://x/y" } }, { text = "" },
           } },
           { role = "model", parts = {
@@ -158,10 +159,147 @@ describe("models.gemini", function()
           { role = "user", parts = { { text = "b" } } },
         },
       }
-      assert.are.equal(2, #body.contents[1].parts)
+      assert.are.equal(3, #body.contents[1].parts)
+      assert.are.same({ inlineData = { mimeType = "text/plain", data = "SGk=" } }, body.contents[1].parts[2])
       assert.are.same({ inlineData = { mimeType = "image/png", data = "AAAA" } }, body.contents[1].parts[1])
       assert.are.equal(3, #body.contents[2].parts)
       assert.are.same({ text = "t" }, body.contents[2].parts[3])
+    end)
+  end)
+
+  describe("a request to a model of some version", function()
+    local vertex = { provider = { name = "vertex" } }
+
+    local function bodyFor(name, request, settings)
+      request.model = name
+      return model.bodyOf("gemini", request, settings)
+    end
+
+    local function called(calls, results)
+      return { contents = {
+        { role = "user", parts = { { text = "a" } } }, { role = "model", parts = calls },
+        { role = "user", parts = results or { { text = "b" } } },
+      } }
+    end
+
+    it("has a signature for the first call of each answer from version 3 on", function()
+      local function signatures(name, calls)
+        local list = {}
+        for index, part in ipairs(bodyFor(name, called(calls)).contents[2].parts) do
+          list[index] = part.thoughtSignature or "-"
+        end
+        return table.concat(list, " ")
+      end
+      local f, g = { functionCall = { name = "f", args = {} } }, { functionCall = { name = "g", args = {} } }
+      local signed = { functionCall = { name = "h", args = {} }, thoughtSignature = "own" }
+      for _, name in ipairs { "gemini-3-pro-preview", "models/gemini-3.1-flash", "gemini-flash-latest", "gemini-4" } do
+        assert.are.equal("- skip_thought_signature_validator -", signatures(name, { { text = "x" }, f, g }), name)
+        assert.are.equal("own -", signatures(name, { signed, g }), name)
+        assert.are.equal("-", signatures(name, { { text = "x" } }), name)
+      end
+      for _, name in ipairs { "gemini-2.5-pro", "gemini-2.0-flash", "gemini-1.5-pro", "gemini-pro", "gemma-3-27b" } do
+        assert.are.equal("- -", signatures(name, { f, g }), name)
+      end
+    end)
+
+    it("gives back what Google's servers called and answered, but not to Vertex", function()
+      local parts = {
+        { toolCall = { id = "1", toolType = "FILE_SEARCH", args = { q = "x" } }, thoughtSignature = "s1" },
+        { toolResponse = { id = "1", toolType = "FILE_SEARCH" }, thoughtSignature = "s2" },
+        { text = "Found", thoughtSignature = "s3" },
+      }
+      assert.are.same(parts, bodyFor("gemini-3-pro", called(parts)).contents[2].parts)
+      assert.are.same({ parts[3] }, bodyFor("gemini-3-pro", called(parts), vertex).contents[2].parts)
+    end)
+
+    it("says that Google's own tools stand beside functions, from version 3 on", function()
+      local function configFor(name, settings, choice, more)
+        local request = model.say("Hi", {
+          tools = { { name = "f" } }, providerTools = { { google_search = {} } }, config = { toolChoice = choice },
+        })
+        for key, value in pairs(more or {}) do request[key] = value end
+        return bodyFor(name, request, settings).toolConfig
+      end
+      local mixed = { functionCallingConfig = { mode = "VALIDATED" }, includeServerSideToolInvocations = true }
+      assert.are.same(mixed, configFor "gemini-3-pro")
+      assert.are.same(mixed, configFor("gemini-3-pro", nil, "auto"))
+      mixed.functionCallingConfig = { mode = "ANY", allowedFunctionNames = { "f" } }
+      assert.are.same(mixed, configFor("gemini-3-pro", nil, "f"))
+      assert.are.same({ functionCallingConfig = { mode = "VALIDATED" } }, configFor("gemini-3-pro", vertex))
+      assert.is_nil(configFor "gemini-2.5-pro")
+      assert.is_nil(configFor("gemini-3-pro", nil, nil, { tools = {} }))
+      assert.is_nil(configFor("gemini-3-pro", nil, nil, { providerTools = {} }))
+    end)
+
+    it("has the files of a tool inside its response, as far as that model takes them there", function()
+      local function file(mime) return { inlineData = { mimeType = mime, data = "AAAA" } } end
+      local request = function()
+        return called({ { functionCall = { id = "i", name = "f", args = {} } } }, { { functionResponse = {
+          id = "i", name = "f", response = { result = 1 }, parts = { file "image/png", file "audio/wav" },
+        } } })
+      end
+      local parts = bodyFor("gemini-3-pro", request()).contents[3].parts
+      assert.are.same({
+        { functionResponse = { id = "i", name = "f", response = { result = 1 }, parts = { file "image/png" } } },
+        file "audio/wav",
+      }, parts)
+      parts = bodyFor("gemini-2.5-pro", request()).contents[3].parts
+      assert.are.same({ file "image/png", file "audio/wav" }, { parts[2], parts[3] })
+      assert.is_nil(parts[1].functionResponse.parts)
+      -- Vertex finds calls by their names.
+      local contents = bodyFor("gemini-3-pro", request(), vertex).contents
+      assert.is_nil(contents[2].parts[1].functionCall.id)
+      assert.is_nil(contents[3].parts[1].functionResponse.id)
+    end)
+
+    it("is told how much to think in its own words", function()
+      local function thinking(name, reasoning)
+        local body, left = bodyFor(name, model.say("Hi", { config = { reasoning = reasoning } }))
+        return body.generationConfig and body.generationConfig.thinkingConfig, table.concat(left, " ")
+      end
+      for name, words in pairs {
+        ["gemini-3-flash-preview"] = "MINIMAL LOW MEDIUM HIGH", ["gemini-3-pro-preview"] = "LOW LOW HIGH HIGH",
+        ["gemini-3.1-pro-preview"] = "LOW LOW MEDIUM HIGH", ["gemini-3.7-flash"] = "LOW LOW MEDIUM HIGH",
+        ["models/gemini-flash-latest"] = "MINIMAL LOW MEDIUM HIGH",
+      } do
+        local list = {}
+        for index, reasoning in ipairs { "none", "low", "medium", "high" } do
+          list[index] = thinking(name, reasoning).thinkingLevel
+        end
+        assert.are.equal(words, table.concat(list, " "), name)
+      end
+      for name, budgets in pairs {
+        ["gemini-2.5-flash"] = { 0, 2048, 8192, 24576 }, ["gemini-2.5-pro"] = { 128, 2048, 8192, 24576 },
+      } do
+        local list = {}
+        for index, reasoning in ipairs { "none", "low", "medium", "high" } do
+          list[index] = thinking(name, reasoning).thinkingBudget
+        end
+        assert.are.same(budgets, list, name)
+      end
+      for _, name in ipairs { "gemini-2.0-flash", "gemini-1.5-pro", "gemma-3-27b", "gemini-3-pro-image-preview" } do
+        assert.are.same({ n = 2, [2] = "reasoning" }, table.pack(thinking(name, "high")), name)
+        assert.are.same({ n = 2, [2] = "" }, table.pack(thinking(name, "none")), name)
+      end
+      assert.are.same({ n = 2, [2] = "" }, table.pack(thinking("gemini-3-pro", nil)))
+    end)
+
+    it("has no penalties where they are refused", function()
+      local config = { presencePenalty = 1, frequencyPenalty = 1, temperature = 0 }
+      local body, left = bodyFor("gemini-2.5-flash", model.say("Hi", { config = config }))
+      assert.are.same({ temperature = 0 }, body.generationConfig)
+      assert.are.same({ "frequencyPenalty", "presencePenalty" }, left)
+      body = bodyFor("gemini-2.0-flash", model.say("Hi", { config = config }))
+      assert.are.equal(1, body.generationConfig.presencePenalty)
+      body = bodyFor("gemini-2.5-flash", model.say("Hi", { config = config }), vertex)
+      assert.are.equal(1, body.generationConfig.presencePenalty)
+    end)
+
+    it("is held to a schema beside tools from version 3 on", function()
+      local function takes(name, hasTools) return make({ model = name }):takesSchema({ type = "object" }, hasTools) end
+      assert.are.same({ true, true, true, false },
+        { takes("gemini-3-pro", true), takes("gemini-3-pro", false), takes("gemini-2.5-pro", false),
+          takes("gemini-2.5-pro", true) })
     end)
   end)
 
@@ -194,6 +332,17 @@ describe("models.gemini", function()
         { text = "Hmm.", thought = true }, { text = "Yes, " }, { text = "sir", thoughtSignature = "s1" },
         { text = "", thoughtSignature = "s2" },
       }, model.parts(last))
+    end)
+
+    it("keeps what Google's servers called and answered, bound to the server", function()
+      local list = {
+        { toolCall = { id = "1", toolType = "GOOGLE_SEARCH", args = { queries = { "q" } } }, thoughtSignature = "s1" },
+        { toolResponse = { id = "1", toolType = "GOOGLE_SEARCH", response = { r = 1 } }, thoughtSignature = "s2" },
+        { text = "Found" },
+      }
+      assert.are.same(list, model.parts((answer(chunk { list[1] }, chunk { list[2] }, chunk({ list[3] }, "STOP")))))
+      script(server.stream { chunk({ { toolCall = { id = 7 } } }, "STOP") })
+      assert.matches("toolCall.id: expected a string", model.failure(make()).message, 1, true)
     end)
 
     it("has calls, with exact numbers", function()

@@ -107,11 +107,11 @@ describe("files of a tool", function()
     return list[#list], list
   end
 
-  it("go to Gemini in the response, and references beside it", function()
+  it("go to Gemini in the response; sounds and references beside it", function()
     local parts = last("gemini", "gemini-3-pro", PICTURE, SOUND, OWN).parts
-    assert.same({ PICTURE, SOUND }, parts[1].functionResponse.parts)
+    assert.same({ PICTURE }, parts[1].functionResponse.parts)
     assert.is_nil(parts[2].functionResponse.parts)
-    assert.same({ OWN }, { table.unpack(parts, 3) })
+    assert.same({ SOUND, OWN }, { table.unpack(parts, 3) })
   end)
 
   it("go to a Gemini before version 3 beside it", function()

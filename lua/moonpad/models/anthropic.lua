@@ -89,7 +89,11 @@ end
 local open = {}
 
 function open.text(block, path)
-  return { text = fields.string(block, "text", path) or "" }
+  local citations = fields.objects(block, "citations", path)
+  return {
+    text = fields.string(block, "text", path) or "",
+    anthropic = #citations > 0 and { citations = core.array(citations) } or nil,
+  }
 end
 
 function open.thinking(block, path)
@@ -101,8 +105,11 @@ function open.redacted_thinking(block, path)
   return { text = "", thought = true, anthropic = { redacted = fields.required(fields.string, block, "data", path) } }
 end
 
+-- A program that the provider's server runs can call a function, too.
 function open.tool_use(block, path)
+  local caller = fields.object(block, "caller", path)
   return {
+    anthropic = caller and fields.string(caller, "type", path .. ".caller") ~= "direct" and { caller = caller } or nil,
     functionCall = {
       id = fields.string(block, "id", path), name = fields.required(fields.text, block, "name", path),
       args = fields.object(block, "input", path),

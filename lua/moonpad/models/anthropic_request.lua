@@ -32,22 +32,30 @@ local function isBlank(text)
   return true
 end
 
+-- What Anthropic has given to be sent back.
+local function ownOf(part)
+  return type(part.anthropic) == "table" and part.anthropic or {}
+end
+
 -- A text of nothing but blanks is refused.
 function blocks.text(part)
-  return not isBlank(part.text) and { type = "text", text = part.text } or nil
+  return not isBlank(part.text) and { type = "text", text = part.text, citations = ownOf(part).citations } or nil
 end
 
 -- Thoughts are taken back only with the signature that they came with; redacted ones are nothing
 -- but that.
 function blocks.thought(part)
-  local own = type(part.anthropic) == "table" and part.anthropic or {}
+  local own = ownOf(part)
   if own.redacted then return { type = "redacted_thinking", data = own.redacted } end
   return own.signature and { type = "thinking", thinking = part.text, signature = own.signature } or nil
 end
 
 function blocks.functionCall(part, ids)
   local call = part.functionCall
-  return { type = "tool_use", id = ids:ofCall(call), name = call.name, input = parts.asObject(call.args) }
+  return {
+    type = "tool_use", id = ids:ofCall(call), name = call.name, input = parts.asObject(call.args),
+    caller = ownOf(part).caller,
+  }
 end
 
 -- How the runner tells of a failure: nothing but an error.
@@ -115,7 +123,7 @@ blocks.codeExecutionResult = blocks.executableCode
 
 -- What only Anthropic's own servers understand goes back to them as it came.
 function blocks.foreign(part)
-  return type(part.anthropic) == "table" and part.anthropic.block or nil
+  return ownOf(part).block
 end
 
 ---- Messages

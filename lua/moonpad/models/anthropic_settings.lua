@@ -30,7 +30,11 @@ end
 -- The model's thinking, and its effort. nil: it knows no such thing.
 local function thinkingOf(reasoning, traits, maxTokens)
   if not reasoning or traits.thinking == "none" then return nil end
-  if reasoning == "none" then return traits.silence and { type = traits.silence } end
+  if reasoning == "none" then
+    -- What always thinks does so as little as it can.
+    if traits.silence then return { type = traits.silence } end
+    return nil, "low"
+  end
   if traits.thinking == "adaptive" then return { type = "adaptive" }, reasoning end
   -- Thinking counts: half of the answer at most.
   local budget = math.min(BUDGETS[reasoning], math.floor(maxTokens / 2))
@@ -47,7 +51,7 @@ local function isForced(choice)
 end
 
 -- The settings that this model would refuse.
-local function refused(given, traits, thinking)
+local function refused(given, traits, thinking, effort)
   local kind = thinking and thinking.type
   local isThinking = kind ~= nil and kind ~= "disabled"
   local names = refusedSampling(given, traits, isThinking)
@@ -56,7 +60,7 @@ local function refused(given, traits, thinking)
   end
   -- Models that do not think need not be told so.
   local isSilent = given.reasoning == "none" and traits.thinking == "none"
-  if not thinking and not isSilent then names[#names + 1] = "reasoning" end
+  if not thinking and not effort and not isSilent then names[#names + 1] = "reasoning" end
   return names
 end
 
@@ -90,7 +94,7 @@ function settings.apply(body, request, call)
   body.max_tokens = maxTokensOf(given, traits, call.stream)
   local thinking, effort = thinkingOf(given.reasoning, traits, body.max_tokens)
   local schema = given.responseSchema and traits.takesSchema and anthropicSchema.of(given.responseSchema)
-  local names = refused(given, traits, given.extra and given.extra.thinking or thinking)
+  local names = refused(given, traits, given.extra and given.extra.thinking or thinking, effort)
   if not schema then names[#names + 1] = "responseSchema" end
   given = config.without(call, given, names)
   body.thinking = thinking

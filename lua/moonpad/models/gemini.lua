@@ -1,6 +1,7 @@
 --- Google's Gemini models (generateContent and streamGenerateContent of the Gemini API).
 local answers = require "moonpad.models.response_builder"
 local fields = require "moonpad.models.fields"
+local geminiModels = require "moonpad.models.gemini_models"
 local provider = require "moonpad.models.http_model"
 local requests = require "moonpad.models.gemini_request"
 
@@ -32,6 +33,8 @@ local INSIDE = {
   fileData = { mimeType = fields.string, fileUri = fields.string, displayName = fields.string },
   executableCode = { language = fields.string, code = fields.string },
   codeExecutionResult = { outcome = fields.string, output = fields.string },
+  toolCall = { id = fields.string, toolType = fields.string, args = fields.object },
+  toolResponse = { id = fields.string, toolType = fields.string, response = fields.object },
 }
 
 -- Without these they are of no use, and could not be sent back.
@@ -150,7 +153,7 @@ end
 
 function gemini.takesSchema(settings, _, hasTools)
   -- Together with tools since the third generation.
-  return not hasTools or not settings.model:find "gemini%-[12]"
+  return not hasTools or geminiModels.isThird(settings.model)
 end
 spec.takesSchema = gemini.takesSchema
 
