@@ -155,8 +155,22 @@ describe("models.anthropic", function()
       body = sentFor(with { fileData = { mimeType = "application/pdf", fileUri = "https://x/y.pdf" } })
       assert.are.same({ type = "document", source = { type = "url", url = "https://x/y.pdf" } },
         body.messages[1].content[1])
-      local err = model.failure(make(), with { inlineData = { mimeType = "audio/wav", data = "" } })
-      assert.are.equal("invalid_argument", err.code)
+      body = sentFor(with { fileData = { mimeType = "image/png", fileUri = "https://x/y.png" } })
+      assert.are.same({ type = "image", source = { type = "url", url = "https://x/y.png" } },
+        body.messages[1].content[1])
+      local kinds = { ["image/png"] = "image", ["application/pdf"] = "document", ["text/plain"] = "document" }
+      for mime, kind in pairs(kinds) do
+        body = sentFor(with { fileData = { mimeType = mime, fileUri = "file_011CNha8" } })
+        assert.are.same({ type = kind, source = { type = "file", file_id = "file_011CNha8" } },
+          body.messages[1].content[1])
+      end
+      for _, part in ipairs {
+        { inlineData = { mimeType = "audio/wav", data = "" } },
+        { fileData = { mimeType = "image/png", fileUri = "gs://bucket/a.png" } },
+        { fileData = { mimeType = "text/plain", fileUri = "https://x/y.txt" } },
+      } do
+        assert.are.equal("invalid_argument", model.failure(make(), with(part)).code)
+      end
     end)
 
     it("shows plain text as a document", function()
@@ -173,6 +187,7 @@ describe("models.anthropic", function()
           { inlineData = { mimeType = "text/plain", data = data } },
         } } } })
         assert.are.equal("invalid_argument", err.code)
+        assert.matches("text that is not UTF-8", err.message, 1, true)
       end
     end)
 

@@ -69,9 +69,14 @@ local function textSource(file)
   return text and utf8.len(text) and { type = "text", media_type = "text/plain", data = text }
 end
 
+-- Files of the provider's own are named by their ids.
+local function isId(uri)
+  return uri:find "^file_[%w_-]+$" ~= nil
+end
+
 local function sourceOf(part, mime)
-  local file = part.inlineData
-  if not file then return { type = "url", url = part.fileData.fileUri } end
+  local file, uri = part.inlineData, part.fileData and part.fileData.fileUri
+  if uri then return isId(uri) and { type = "file", file_id = uri } or { type = "url", url = uri } end
   if mime:find "^text/" then return textSource(file) end
   return { type = "base64", media_type = mime, data = file.data }
 end
@@ -79,11 +84,12 @@ end
 -- The block of a file, or nil and what it is that cannot be taken.
 local function fileBlock(part)
   local file = part.inlineData or part.fileData
-  local mime = tostring(file.mimeType):lower():match "^[^;%s]*"
-  if part.fileData and not file.fileUri:find "^https?://" then return nil, "a reference to " .. file.fileUri end
-  local isDocument = mime == "application/pdf" or part.inlineData and mime:find "^text/"
+  local mime, uri = tostring(file.mimeType):lower():match "^[^;%s]*", part.fileData and file.fileUri
+  local isAddress = uri ~= nil and uri:find "^https?://" ~= nil
+  if uri and not isAddress and not isId(uri) then return nil, "a reference to " .. uri end
+  local isDocument = mime == "application/pdf" or not isAddress and mime:find "^text/"
   local source = (isDocument or mime:find "^image/") and sourceOf(part, mime)
-  if not source then return nil, "data of type " .. mime end
+  if not source then return nil, isDocument and "text that is not UTF-8 in base64" or "data of type " .. mime end
   return { type = isDocument and "document" or "image", source = source }
 end
 
