@@ -58,6 +58,7 @@ describe("settings of models.anthropic", function()
     assert.are.same({ [1] = 0.5, [3] = 3, [4] = "topP" }, chance "claude-opus-4-1-20250805")
     assert.are.same({ [1] = 0.5, [3] = 3, [4] = "topP" }, chance "claude-opus-4-6")
     assert.are.same({ 0.5, 0.9, 3, "" }, chance "deepseek-chat")
+    assert.are.same({ 0.5, 0.9, 3, "" }, chance("deepseek-chat", "low"))
     for _, name in ipairs {
       "claude-opus-4-7", "claude-opus-4-8", "claude-sonnet-5", "claude-haiku-5-5", "claude-fable-5-1",
       "anthropic.claude-opus-5-5-v1:0", "claude-tomorrow",
