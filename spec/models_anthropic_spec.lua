@@ -534,6 +534,22 @@ describe("models.anthropic", function()
       assert.are.equal(1, #support.stored(service).events)
     end)
 
+    it("may be left in the middle of what came after it", function()
+      local rest = piece("msg_2", "end_turn", said "Found.")
+      rest.split, rest.hold = nil, select(2, rest.body:find("\n\n", rest.body:find "Found%.", true))
+      rest.body = rest.body .. (": nobody reads this\n"):rep(500000)
+      web:script { ["/messages"] = { piece("msg_1", "pause_turn", said "Let me look."), rest } }
+      local answer, _, _, closing = make():generate(model.say "Hi")
+      do
+        local _ <close> = closing
+        assert.are.same({ "Let me look.", "Found." }, model.texts { answer(), answer() })
+      end
+      web:release()
+      support.waitUntil("the end of the connection", function() return web:requests()[2].closed end)
+      -- It was not the collector who has closed it.
+      assert.is_function(answer)
+    end)
+
     it("counts for the length of an answer", function()
       local long = piece("msg_1", "pause_turn", said(("x"):rep(3000)))
       web:script { ["/messages"] = { long, long, long, long } }
