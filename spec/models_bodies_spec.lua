@@ -152,10 +152,6 @@ end
 
 -- What is not right yet. An entry that is right is an error.
 local NOT_YET <const> = {
-  -- Nothing is left of it, and so there are no messages at all.
-  ["chat: an empty text"] = true,
-  ["responses: an empty text"] = true,
-  ["gemini: an empty text"] = true,
   -- The runner does not make these: one event answers all calls of another.
   ["gemini: parallel calls, answered in two contents"] = true,
 }

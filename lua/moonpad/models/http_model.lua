@@ -252,7 +252,7 @@ local function receiveObject(call, answer)
   local problem = problemOf(call, object)
   if problem then raiseProblem(call, problem, body) end
   addTo(call, answer, object, body)
-  if not answer:isComplete() and #answer.parts == 0 then
+  if not answer:isComplete() and answer:isEmpty() then
     raise(call, "the answer has neither content nor a reason to end", { body = showBody(call, body) })
   end
 end

@@ -22,7 +22,7 @@ local FINISH = {
 ---@class moonpad.OpenaiAnswer: moonpad.ResponseBuilder
 ---@field calls moonpad.OpenaiCalls
 ---@field details moonpad.OpenaiDetails
----@field extra table? what Google's server gave with the text
+---@field extra table? what Google's server gave with the message
 ---@field isRefused boolean?
 local Answer = answers.class()
 
@@ -55,13 +55,14 @@ local function addContentParts(self, shown, content, path)
   end
 end
 
--- Google's server marks thoughts beside the text, and gives signatures there.
+-- Google's server gives signatures beside the text, and marks thoughts there. An answer with a
+-- signature was marked as well: it is none.
 local function readExtra(self, message, path)
   local extra = fields.object(message, "extra_content", path)
   local google = extra and fields.object(extra, "google", path .. ".extra_content")
   if not google then return false end
   if google.thought_signature then self.extra = extra end
-  return google.thought == true
+  return google.thought == true and not google.thought_signature
 end
 
 local function addString(self, shown, message, path)
@@ -94,6 +95,14 @@ local function addMessage(self, message, path, isWhole)
   return #shown > 0 and shown or nil
 end
 
+-- DeepSeek, Mistral and Moonshot have names of their own.
+local function firstCount(usage, names)
+  for _, name in ipairs(names) do
+    local count = fields.number(usage, name, "usage")
+    if count then return count end
+  end
+end
+
 local function readUsage(self, usage)
   if usage == nil then return end
   local prompt = fields.object(usage, "prompt_tokens_details", "usage") or {}
@@ -103,14 +112,20 @@ local function readUsage(self, usage)
     candidatesTokenCount = fields.number(usage, "completion_tokens", "usage"),
     totalTokenCount = fields.number(usage, "total_tokens", "usage"),
     cachedContentTokenCount = fields.number(prompt, "cached_tokens", "usage.prompt_tokens_details")
-      or fields.number(usage, "prompt_cache_hit_tokens", "usage"),
+      or firstCount(usage, { "prompt_cache_hit_tokens", "num_cached_tokens", "cached_tokens" }),
     thoughtsTokenCount = fields.number(completion, "reasoning_tokens", "usage.completion_tokens_details"),
   }
 end
 
+-- Groq's streams may have the counts in a place of their own.
+local function usageOf(object)
+  local groq = object.usage == nil and fields.object(object, "x_groq", "")
+  return fields.object(groq or object, "usage", groq and "x_groq" or "")
+end
+
 ---Takes one object of the stream, or the whole answer.
 function Answer:add(object)
-  readUsage(self, fields.object(object, "usage", ""))
+  readUsage(self, usageOf(object))
   self.modelVersion = fields.text(object, "model", "") or self.modelVersion
   local choice = fields.objects(object, "choices", "")[1]
   if not choice then return nil end
@@ -134,17 +149,20 @@ local function keepDetails(self)
   first.openai = { details = list }
 end
 
--- What is to be sent back stands with the part that it belongs to.
+-- What is to be sent back with the message stands in its first part that is no thought.
 local function keepGiven(self)
   keepDetails(self)
-  if not self.extra then return end
-  for index = #self.parts, 1, -1 do
-    local part = self.parts[index]
-    if parts.kind(part) == "text" then
-      part.openai = { extra_content = self.extra }
+  for _, part in ipairs(self.extra and self.parts or {}) do
+    if not part.thought then
+      part.openai = part.openai or {}
+      part.openai.message_extra_content = self.extra
       return
     end
   end
+end
+
+function Answer:isEmpty()
+  return #self.parts == 0 and #self.calls == 0
 end
 
 ---@return table response

@@ -113,7 +113,7 @@ local function collect(content, ids)
   local said = { texts = {}, calls = {}, thoughts = {} }
   for _, part in ipairs(content.parts) do
     local own = ownOf(part)
-    said.details = own.details or said.details
+    said.details, said.extra = own.details or said.details, own.message_extra_content or said.extra
     if part.functionCall then
       said.calls[#said.calls + 1] = toolCall(part, ids)
     elseif part.thought then
@@ -121,7 +121,6 @@ local function collect(content, ids)
       if own.field then said.thoughts[#said.thoughts + 1] = part.text end
     else
       said.texts[#said.texts + 1] = textOf(part)
-      said.extra = own.extra_content or said.extra
     end
   end
   return said

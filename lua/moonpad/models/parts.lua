@@ -63,12 +63,23 @@ end
 ---What a user says who says nothing.
 parts.CONTINUE = "Continue as instructed."
 
----The contents of a request, ended by a turn of the user, because it is the user whom a
----model answers.
+-- Nobody takes a message with nothing in it.
+local function saysNothing(content)
+  for _, part in ipairs(content.parts) do
+    if part.text ~= "" or part.thought or part.thoughtSignature then return false end
+  end
+  return true
+end
+
+---The contents of a request that say something, ended by a turn of the user, because it is the user
+---whom a model answers.
 ---@param contents moonpad.Content[]?
 ---@return moonpad.Content[]
 function parts.untilUser(contents)
-  local list = table.move(contents or {}, 1, #(contents or {}), 1, {})
+  local list = {}
+  for _, content in ipairs(contents or {}) do
+    if not saysNothing(content) then list[#list + 1] = content end
+  end
   local last = list[#list]
   if not last or last.role == "model" then
     list[#list + 1] = { role = "user", parts = { { text = parts.CONTINUE } } }

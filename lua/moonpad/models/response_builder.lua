@@ -14,6 +14,7 @@ local answers = {}
 ---@field errorMessage string?
 ---@field modelVersion string?
 ---@field add fun(self, object: table): table[]? takes one object of the stream, or the whole; what to show at once
+---@field isEmpty fun(self): boolean has nothing come that the model has said or called?
 ---@field response fun(self): table
 ---@field continued (fun(self, body: table): table?)? the body that asks for the rest of an answer that its provider
 ---has paused, to be added to this one; nil: it is over
@@ -25,6 +26,11 @@ Base.__index = Base
 ---Is there enough of it to be an answer?
 function Base:isComplete()
   return self.finishReason ~= nil or self.errorCode ~= nil
+end
+
+---Has nothing come that the model has said or called?
+function Base:isEmpty()
+  return #self.parts == 0
 end
 
 ---The arguments of a call. What is no JSON stays a string: the runner tells the model, which can

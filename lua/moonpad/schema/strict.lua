@@ -71,7 +71,7 @@ local function strictObject(schema)
     if not converted then return nil end
     schema.properties[name] = required[name] and converted or strictSchemas.orNull(converted)
   end
-  schema.required, schema.additionalProperties = names, false
+  schema.required, schema.additionalProperties = core.array(names), false
   return schema
 end
 
@@ -93,7 +93,7 @@ function strict(schema)
   for _, name in ipairs { "anyOf", "$defs", "definitions" } do
     if not strictAll(schema[name]) then return nil end
   end
-  if schema.items ~= nil then
+  if schema.items ~= nil or includes(schema.type, "array") then
     schema.items = strict(schema.items)
     if not schema.items then return nil end
   end
