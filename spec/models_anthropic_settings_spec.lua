@@ -105,7 +105,8 @@ describe("settings of models.anthropic", function()
       for _, name in ipairs { "claude-opus-4-6", "claude-sonnet-5", "claude-haiku-5-5", "claude-opus-5-5" } do
         for _, wanted in ipairs { "low", "medium", "high" } do
           local thinking, output, left = reasoning(name, wanted)
-          assert.are.same({ { type = "adaptive" }, { effort = wanted }, "" }, { thinking, output, left })
+          assert.are.same({ { type = "adaptive", display = "summarized" }, { effort = wanted }, "" },
+            { thinking, output, left })
         end
       end
       local _, output = reasoning("claude-opus-4-6", "low", { responseSchema = SCHEMA })
@@ -150,9 +151,10 @@ describe("settings of models.anthropic", function()
 
     it("yield to the API's own words", function()
       local thinking, output = reasoning("claude-opus-4-6", "low", {
-        extra = { thinking = { display = "summarized" }, output_config = { effort = "max" } },
+        extra = { thinking = { display = "omitted" }, output_config = { effort = "max" } },
       })
-      assert.are.same({ { type = "adaptive", display = "summarized" }, { effort = "max" } }, { thinking, output })
+      assert.are.same({ { type = "adaptive", display = "omitted" }, { effort = "max" } }, { thinking, output })
+      assert.are.equal(moonpad.null, (reasoning("claude-opus-4-6", "low", { extra = { thinking = moonpad.null } })))
     end)
   end)
 

@@ -277,6 +277,10 @@ describe("models.gemini", function()
         end
         assert.are.same(budgets, list, name)
       end
+      -- Thoughts are asked for along with it.
+      assert.is_true(thinking("gemini-3-pro", "low").includeThoughts)
+      assert.is_true(thinking("gemini-2.5-pro", "low").includeThoughts)
+      assert.is_nil(thinking("gemini-2.5-pro", "none").includeThoughts)
       for _, name in ipairs { "gemini-2.0-flash", "gemini-1.5-pro", "gemma-3-27b", "gemini-3-pro-image-preview" } do
         assert.are.same({ n = 2, [2] = "reasoning" }, table.pack(thinking(name, "high")), name)
         assert.are.same({ n = 2, [2] = "" }, table.pack(thinking(name, "none")), name)

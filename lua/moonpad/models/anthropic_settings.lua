@@ -35,7 +35,8 @@ local function thinkingOf(reasoning, traits, maxTokens)
     if traits.silence then return { type = traits.silence } end
     return nil, "low"
   end
-  if traits.thinking == "adaptive" then return { type = "adaptive" }, reasoning end
+  -- Newer models keep their thoughts to themselves if they are not asked for them.
+  if traits.thinking == "adaptive" then return { type = "adaptive", display = "summarized" }, reasoning end
   -- Thinking counts: half of the answer at most.
   local budget = math.min(BUDGETS[reasoning], math.floor(maxTokens / 2))
   return budget >= MIN_BUDGET and { type = "enabled", budget_tokens = budget } or nil
@@ -94,7 +95,8 @@ function settings.apply(body, request, call)
   body.max_tokens = maxTokensOf(given, traits, call.stream)
   local thinking, effort = thinkingOf(given.reasoning, traits, body.max_tokens)
   local schema = given.responseSchema and traits.takesSchema and anthropicSchema.of(given.responseSchema)
-  local names = refused(given, traits, given.extra and given.extra.thinking or thinking, effort)
+  local own = given.extra and given.extra.thinking
+  local names = refused(given, traits, type(own) == "table" and own or thinking, effort)
   if not schema then names[#names + 1] = "responseSchema" end
   given = config.without(call, given, names)
   body.thinking = thinking

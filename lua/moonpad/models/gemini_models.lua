@@ -54,10 +54,15 @@ end
 function geminiModels.thinking(model, reasoning)
   local name = baseName(model)
   if name:find "image" or name:find "tts" then return nil end
-  if geminiModels.isThird(model) then return { thinkingLevel = levelOf(name, reasoning) } end
-  if not name:find "^gemini%-2%.5" then return nil end
-  local budget = BUDGETS[reasoning]
-  return { thinkingBudget = name:find "pro" and math.max(budget, LEAST_BUDGET) or budget }
+  local isThird = geminiModels.isThird(model)
+  if not isThird and not name:find "^gemini%-2%.5" then return nil end
+  local thinking = { includeThoughts = reasoning ~= "none" or nil }
+  if isThird then
+    thinking.thinkingLevel = levelOf(name, reasoning)
+  else
+    thinking.thinkingBudget = math.max(BUDGETS[reasoning], name:find "pro" and LEAST_BUDGET or 0)
+  end
+  return thinking
 end
 
 return geminiModels
