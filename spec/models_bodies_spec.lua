@@ -2,7 +2,6 @@
 -- (they are looked at in spec/peers/sdk_types_spec.lua): each call is answered where it has to be,
 -- and nothing is empty.
 local bodies = require "spec.support.bodies"
-local checks = require "spec.support.checks"
 local moonpad = require "moonpad"
 
 ---- Calls and the answers to them
@@ -150,12 +149,6 @@ function rules.responses(body, calls)
   if last.role ~= "user" and last.type ~= "function_call_output" then calls:tell("the last item is a %s", last.type) end
 end
 
--- What is not right yet. An entry that is right is an error.
-local NOT_YET <const> = {
-  -- The runner does not make these: one event answers all calls of another.
-  ["gemini: parallel calls, answered in two contents"] = true,
-}
-
 local function problemsOf(api, body)
   local problems = {}
   rules[api](moonpad.json.decode(body.text), newCalls(problems), body.server)
@@ -165,20 +158,14 @@ end
 describe("bodies of requests", function()
   for _, api in ipairs { "chat", "responses", "anthropic", "gemini" } do
     it("are what the provider takes: " .. api, function()
-      local wrong, known = {}, {}
+      local wrong = {}
       for _, body in ipairs((bodies.of(api))) do
         local problems = problemsOf(api, body)
-        local name = ("%s: %s"):format(api, body.conversation)
-        if #problems > 0 and NOT_YET[name] then
-          known[name] = true
-        elseif #problems > 0 then
+        if #problems > 0 then
           wrong[#wrong + 1] = ("%s: %s\n  %s"):format(body.name, table.concat(problems, "; "), body.text)
         end
       end
       assert(#wrong == 0, table.concat(wrong, "\n"))
-      for name in pairs(checks.stride == 1 and NOT_YET or {}) do
-        assert(known[name] or not name:find("^" .. api), name .. " is right now")
-      end
     end)
   end
 

@@ -11,12 +11,6 @@ local ELSEWHERE <const> = "https://models.example/v1"
 -- adapter, and where it ends early.
 local PLACES <const>, CUTS <const>, ENDS <const> = checks.scaled(150), checks.scaled(10), checks.scaled(40)
 
--- What does not work yet: an entry whose check succeeds is an error.
-local NOT_YET <const> = {
-  -- Vertex does not get back the ids that it has given.
-  ["gemini/call_signature_whole whole"] = true,
-}
-
 ---- What an answer says
 
 -- A count of none is as good as no count.
@@ -327,12 +321,6 @@ local function kindsFor(recording)
   return kinds
 end
 
--- What does not work yet is expected not to.
-local function try(name, kind, recording)
-  if not NOT_YET[name .. " " .. kind] then return checkOf[kind](recording) end
-  assert(not pcall(checkOf[kind], recording), "this works now, and is no longer for NOT_YET")
-end
-
 describe("recorded traffic", function()
   local all = recordings.all()
 
@@ -347,7 +335,7 @@ describe("recorded traffic", function()
   for _, recording in ipairs(checks.chosen(all)) do
     local name = recording.api .. "/" .. recording.name
     for _, kind in ipairs(kindsFor(recording)) do
-      it(name .. " " .. TITLE[kind], function() try(name, kind, recording) end)
+      it(name .. " " .. TITLE[kind], function() checkOf[kind](recording) end)
     end
   end
 end)

@@ -33,12 +33,32 @@ local NO_SIGNATURE = "skip_thought_signature_validator"
 ---@class moonpad.GeminiTarget
 ---@field isThird boolean
 ---@field isVertex boolean
+---@field given table<any, true> ids of calls that this server has signed
 
 -- Ids that moonpad made up are none of Gemini's: it matches by name and order where it gave no
--- id itself. Vertex does so always.
+-- id itself. Vertex takes those only that it has given.
 local function ownId(id, target)
-  if target.isVertex or type(id) ~= "string" or id == "" or id:find "^moonpad%-" then return nil end
-  return id
+  if type(id) ~= "string" or id == "" or id:find "^moonpad%-" then return nil end
+  return (not target.isVertex or target.given[id]) and id or nil
+end
+
+-- Signatures of other servers are no longer there.
+local function isSigned(content)
+  for _, part in ipairs(content.parts) do
+    if part.thoughtSignature then return true end
+  end
+  return false
+end
+
+local function givenIds(contents)
+  local ids = {}
+  for _, content in ipairs(contents) do
+    for _, part in ipairs(isSigned(content) and content.parts or {}) do
+      local id = part.functionCall and part.functionCall.id
+      if id ~= nil then ids[id] = true end
+    end
+  end
+  return ids
 end
 
 -- The files of a tool: those that Gemini takes inside the response (from version 3 on, and no
@@ -101,6 +121,17 @@ local function sign(converted)
   end
 end
 
+-- All responses to the calls of an answer stand in one content.
+local function add(list, role, converted)
+  local last, first = list[#list], converted[1]
+  if not first then return end
+  if last and last.role == role and first.functionResponse and last.parts[1].functionResponse then
+    table.move(converted, 1, #converted, #last.parts + 1, last.parts)
+  else
+    list[#list + 1] = { role = role, parts = converted }
+  end
+end
+
 local function contentsOf(request, target)
   local list = {}
   for _, content in ipairs(parts.untilUser(request.contents)) do
@@ -108,9 +139,7 @@ local function contentsOf(request, target)
     for _, part in ipairs(content.parts) do converted[#converted + 1] = convert(part, target) end
     for _, part in ipairs(content.parts) do addBeside(converted, part, target) end
     if target.isThird then sign(converted) end
-    if #converted > 0 then
-      list[#list + 1] = { role = content.role == "model" and "model" or "user", parts = converted }
-    end
+    add(list, content.role == "model" and "model" or "user", converted)
     coroutines.keepPace()
   end
   return list
@@ -162,7 +191,10 @@ end
 ---@return table body
 function requests.body(request, call)
   local row = call.settings.provider
-  local target = { isThird = geminiModels.isThird(request.model), isVertex = row ~= nil and row.name == "vertex" }
+  local target = {
+    isThird = geminiModels.isThird(request.model), isVertex = row ~= nil and row.name == "vertex",
+    given = givenIds(request.contents),
+  }
   local given = config.check(request.config, "gemini", KNOWN)
   local thinking = given.reasoning and geminiModels.thinking(request.model, given.reasoning)
   local refused = geminiModels.refused(request.model, target.isVertex)
