@@ -68,21 +68,23 @@ LIBRARY := $(BUILD)/libmoonpad.a $(BUILD)/$(SONAME) $(BUILD)/libmoonpad.so
 MODULE := $(BUILD)/moonpad/core.so $(BUILD)/libmoonpad_lua.a
 
 # Modules that load when they are used, so that the core does without artifacts and memories,
-# libcurl, a terminal and libedit. Without libcurl there is no HTTP, without libedit no editing of
-# lines in the command.
+# libcurl, child processes, a terminal and libedit. Without libcurl there is no HTTP, without
+# libedit no editing of lines in the command.
 AGENT_STORES_SOURCES := $(sort $(wildcard src/agent_stores/*.c))
 HTTP_SOURCES := $(sort $(wildcard src/http/*.c))
+PROCESS_SOURCES := $(sort $(wildcard src/process/*.c))
 CLI_SOURCES := $(sort $(wildcard src/cli/*.c))
 EDITLINE_SOURCES := $(sort $(wildcard src/editline/*.c))
 AGENT_STORES_OBJECTS := $(call objects,$(AGENT_STORES_SOURCES))
 HTTP_OBJECTS := $(call objects,$(HTTP_SOURCES))
+PROCESS_OBJECTS := $(call objects,$(PROCESS_SOURCES))
 CLI_OBJECTS := $(call objects,$(CLI_SOURCES))
 EDITLINE_OBJECTS := $(call objects,$(EDITLINE_SOURCES))
 CURL_CFLAGS ?= $(shell pkg-config --cflags libcurl 2>/dev/null)
 CURL_LIBS ?= $(shell pkg-config --libs libcurl 2>/dev/null)
 EDITLINE_CFLAGS ?= $(shell pkg-config --cflags libedit 2>/dev/null)
 EDITLINE_LIBS ?= $(shell pkg-config --libs libedit 2>/dev/null)
-OPTIONAL := $(BUILD)/moonpad/agent_stores_core.so $(BUILD)/moonpad/cli_core.so \
+OPTIONAL := $(BUILD)/moonpad/agent_stores_core.so $(BUILD)/moonpad/cli_core.so $(BUILD)/moonpad/process_core.so \
             $(if $(CURL_LIBS),$(BUILD)/moonpad/http_core.so) $(if $(EDITLINE_LIBS),$(BUILD)/moonpad/editline_core.so)
 
 # `make V=1` shows the commands themselves.
@@ -173,8 +175,8 @@ $(BUILD)/flags: FORCE
 	$(call remember,$(COMPILE) | $(LUA_CFLAGS) | $(CURL_CFLAGS) | $(LINK))
 
 $(BUILD)/sources: FORCE
-	$(call remember,$(LIBRARY_SOURCES) | $(MODULE_SOURCES) | $(AGENT_STORES_SOURCES) | $(HTTP_SOURCES) | $(CLI_SOURCES) \
-		| $(EDITLINE_SOURCES) | $(TEST_SUPPORT))
+	$(call remember,$(LIBRARY_SOURCES) | $(MODULE_SOURCES) | $(AGENT_STORES_SOURCES) | $(HTTP_SOURCES) | \
+		$(PROCESS_SOURCES) | $(CLI_SOURCES) | $(EDITLINE_SOURCES) | $(TEST_SUPPORT))
 
 $(BUILD)/obj/%.o: %.c $(BUILD)/flags
 	@mkdir -p $(@D)
@@ -187,11 +189,12 @@ $(BUILD)/lua_sources.c: scripts/embed_lua.lua $(LUA_FILES) FORCE
 	@mkdir -p $(@D)
 	@$(LUA) scripts/embed_lua.lua $@ lua $(LUA_FILES)
 
-$(MODULE_OBJECTS) $(AGENT_STORES_OBJECTS) $(CLI_OBJECTS): private MODULE_CFLAGS = $(LUA_CFLAGS)
+$(MODULE_OBJECTS) $(AGENT_STORES_OBJECTS) $(PROCESS_OBJECTS) $(CLI_OBJECTS): private MODULE_CFLAGS = $(LUA_CFLAGS)
 $(BUILD)/obj/spec/c/test_lua_%.o: private MODULE_CFLAGS = $(LUA_CFLAGS)
 $(HTTP_OBJECTS): private MODULE_CFLAGS = $(LUA_CFLAGS) $(CURL_CFLAGS)
 $(EDITLINE_OBJECTS): private MODULE_CFLAGS = $(LUA_CFLAGS) $(EDITLINE_CFLAGS)
-$(MODULE_OBJECTS) $(AGENT_STORES_OBJECTS) $(CLI_OBJECTS) $(HTTP_OBJECTS) $(EDITLINE_OBJECTS): | have-lua
+$(MODULE_OBJECTS) $(AGENT_STORES_OBJECTS) $(CLI_OBJECTS) $(HTTP_OBJECTS) $(PROCESS_OBJECTS) $(EDITLINE_OBJECTS): \
+	| have-lua
 
 have-lua:
 	@test -n "$(LUA_CFLAGS)" || \
@@ -250,6 +253,13 @@ $(BUILD)/moonpad/http_core.so: $(HTTP_OBJECTS) $(BUILD)/libmoonpad.a $(BUILD)/so
 	$(Q)$(LINK) -shared -Wl,-z,nodelete -o $@ $(HTTP_OBJECTS) $(BUILD)/libmoonpad.a \
 		-Wl,--exclude-libs,ALL $(CURL_LIBS) $(LIBS)
 
+# So does this one: a thread that waits for the end of a child may outlive the Lua state.
+$(BUILD)/moonpad/process_core.so: $(PROCESS_OBJECTS) $(BUILD)/libmoonpad.a $(BUILD)/sources
+	@mkdir -p $(@D)
+	$(say) LINK $@
+	$(Q)$(LINK) -shared -Wl,-z,nodelete -o $@ $(PROCESS_OBJECTS) $(BUILD)/libmoonpad.a \
+		-Wl,--exclude-libs,ALL $(LIBS)
+
 $(BUILD)/moonpad/cli_core.so: $(CLI_OBJECTS) $(BUILD)/sources
 	@mkdir -p $(@D)
 	$(say) LINK $@
@@ -262,7 +272,8 @@ $(BUILD)/moonpad/editline_core.so: $(EDITLINE_OBJECTS) $(BUILD)/sources
 
 # ---- C tests: one program for each spec/c/test_*.c ----
 
-# Those that embed Lua are called test_lua_*, those of src/agent_stores test_agent_*.
+# Those that embed Lua are called test_lua_*, those of src/agent_stores test_agent_*. The one of
+# src/process is test_process.
 
 TEST_OBJECTS := $(call objects,$(TEST_SUPPORT))
 
@@ -273,6 +284,7 @@ $(BUILD)/spec/c/test_lua_%: $(BUILD)/obj/spec/c/test_lua_%.o $(TEST_OBJECTS) $(B
 	$(Q)$(LINK) -Wl,-E -o $@ $(filter %.o %.a,$^) -lcmocka $(LUA_LIBS) $(LIBS)
 
 $(BUILD)/spec/c/test_lua_agent_stores: $(AGENT_STORES_OBJECTS)
+$(BUILD)/spec/c/test_process: $(filter-out %/module.o,$(PROCESS_OBJECTS))
 
 $(BUILD)/spec/c/test_agent_%: $(BUILD)/obj/spec/c/test_agent_%.o $(TEST_OBJECTS) $(AGENT_STORES_OBJECTS) \
 		$(BUILD)/libmoonpad.a
