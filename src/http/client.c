@@ -1,7 +1,6 @@
 /* The client and its thread, which alone uses the multi handle and the transfers in it. */
 #include "http/client.h"
 
-#include <errno.h>
 #include <math.h>
 #include <signal.h>
 #include <time.h>
@@ -200,7 +199,7 @@ static bool init_client(mp_http_client *client) {
   client->multi = curl_multi_init();
   if (client->multi == NULL) return false;
   if (pthread_mutex_init(&client->lock, NULL) == 0) {
-    if (mp_condition_init(&client->changed)) return true;
+    if (mp_wakeup_init(&client->news)) return true;
     pthread_mutex_destroy(&client->lock);
   }
   curl_multi_cleanup(client->multi);
@@ -275,26 +274,15 @@ uint64_t mp_http_activity(mp_http_client *client) {
   return activity;
 }
 
-static struct timespec after(double seconds) {
-  struct timespec time = {0, 0};
-  clock_gettime(CLOCK_MONOTONIC, &time);
-  if (seconds > 1e6) seconds = 1e6;
-  double whole = floor(seconds);
-  time.tv_sec += (time_t)whole;
-  time.tv_nsec += (long)((seconds - whole) * 1e9);
-  if (time.tv_nsec >= 1000000000L) {
-    time.tv_nsec -= 1000000000L;
-    time.tv_sec++;
-  }
-  return time;
+int mp_http_descriptor(const mp_http_client *client) {
+  return is_unusable(client) ? -1 : client->news.read_fd;
 }
 
-void mp_http_wait(mp_http_client *client, uint64_t seen, double seconds) {
-  if (is_unusable(client) || !(seconds > 0)) return;
-  struct timespec deadline = after(seconds);
+uint64_t mp_http_drain(mp_http_client *client) {
+  if (is_unusable(client)) return 0;
   pthread_mutex_lock(&client->lock);
-  while (client->activity == seen) {
-    if (pthread_cond_timedwait(&client->changed, &client->lock, &deadline) == ETIMEDOUT) break;
-  }
+  mp_wakeup_lower(&client->news);
+  uint64_t activity = client->activity;
   pthread_mutex_unlock(&client->lock);
+  return activity;
 }

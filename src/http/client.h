@@ -31,8 +31,13 @@ void mp_http_client_free(mp_http_client *client);
 
 /* Counts everything that happens to the requests. The same number again: nothing is new. */
 uint64_t mp_http_activity(mp_http_client *client);
-/* Sleeps until that number differs from `seen`, at most so many seconds. */
-void mp_http_wait(mp_http_client *client, uint64_t seen, double seconds);
+/*
+** Readable when something has happened since mp_http_drain was last called; for loops that wait for
+** descriptors. It is the client's, which closes it. -1: the client belongs to another process.
+*/
+int mp_http_descriptor(const mp_http_client *client);
+/* The same number as mp_http_activity; until something else happens, the descriptor rests. */
+uint64_t mp_http_drain(mp_http_client *client);
 
 /* NULL, with the reason in *failure and *message (static text): it could not be started. */
 mp_http_request *mp_http_start(mp_http_client *client, const mp_http_options *options, mp_http_failure *failure,

@@ -3,12 +3,12 @@
 
 void mp_http_note(mp_http_client *client) {
   client->activity++;
-  pthread_cond_signal(&client->changed);
+  mp_wakeup_raise(&client->news);
 }
 
 void mp_http_client_release(mp_http_client *client) {
   if (atomic_fetch_sub(&client->references, 1) != 1) return;
-  pthread_cond_destroy(&client->changed);
+  mp_wakeup_free(&client->news);
   pthread_mutex_destroy(&client->lock);
   mp_env *env = client->env;
   mp_release(env, client);

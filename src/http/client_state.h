@@ -1,6 +1,7 @@
 /*
-** What the owner of a client, the client's thread and its requests share: the lock, the condition
-** and the count of what has happened. Counted, so that a request may outlive its client.
+** What the owner of a client, the client's thread and its requests share: the lock, the count of
+** what has happened and the descriptor that tells of it. Counted, so that a request may outlive its
+** client.
 */
 #ifndef MP_HTTP_CLIENT_STATE_H
 #define MP_HTTP_CLIENT_STATE_H
@@ -11,6 +12,7 @@
 #include <sys/types.h>
 
 #include "base/env.h"
+#include "base/wakeup.h"
 
 #if LIBCURL_VERSION_NUM < 0x075500
 #error "moonpad's HTTP client needs libcurl 7.85 or later"
@@ -25,7 +27,7 @@ struct mp_http_client {
   pid_t process; /* that made it */
   pthread_t thread;
   pthread_mutex_t lock;            /* guards the next four, and fields of requests that say so */
-  pthread_cond_t changed;          /* `activity` has changed */
+  mp_wakeup news;                  /* `activity` has changed */
   uint64_t activity;               /* see mp_http_activity */
   bool is_closing;                 /* the thread is to end */
   struct mp_http_request *queued;  /* started by the owner, not taken by the thread yet */

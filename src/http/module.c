@@ -70,12 +70,21 @@ static int client_close(lua_State *L) {
   return 0;
 }
 
-/* client:wait(seconds, seen): sleeps until activity() differs from `seen`, at most so long */
-static int client_wait(lua_State *L) {
-  mp_http_client *client = check_client(L);
-  lua_Number seconds = luaL_checknumber(L, 2);
-  mp_http_wait(client, (uint64_t)luaL_checkinteger(L, 3), seconds);
-  return 0;
+/*
+** client:descriptor() -> readable when something has happened since drain(); nil in a forked
+** process, whose client it is not
+*/
+static int client_descriptor(lua_State *L) {
+  int fd = mp_http_descriptor(check_client(L));
+  if (fd < 0) return 0;
+  lua_pushinteger(L, fd);
+  return 1;
+}
+
+/* client:drain() -> as activity(); the descriptor is not readable until something else happens */
+static int client_drain(lua_State *L) {
+  lua_pushinteger(L, (lua_Integer)mp_http_drain(check_client(L)));
+  return 1;
 }
 
 /* client:activity() -> a number that changes whenever something happens to a request */
@@ -307,8 +316,11 @@ __attribute__((visibility("default")))
 int luaopen_moonpad_http_core(lua_State *L);
 
 int luaopen_moonpad_http_core(lua_State *L) {
-  static const luaL_Reg client_methods[] = {
-      {"start", client_start}, {"wait", client_wait}, {"activity", client_activity}, {NULL, NULL}};
+  static const luaL_Reg client_methods[] = {{"start", client_start},
+                                            {"descriptor", client_descriptor},
+                                            {"drain", client_drain},
+                                            {"activity", client_activity},
+                                            {NULL, NULL}};
   static const luaL_Reg request_methods[] = {{"status", request_status},
                                              {"headers", request_headers},
                                              {"retryAfter", request_retry_after},

@@ -1,5 +1,6 @@
 --- The one HTTP client of a Lua state, and the jobs that it works for.
 local core = require "moonpad.core"
+local wakeSources = require "moonpad.runtime.wake_sources"
 
 local driver = {}
 
@@ -95,16 +96,6 @@ function driver.retries()
   return list
 end
 
--- How long one may sleep: a retry that is due must not be slept through.
-local function untilNextRetry(seconds)
-  local now = core.monotonic()
-  for job in pairs(jobs) do
-    local due = job.retryAt or job.errorAnswer and job.errorAnswer.deadline
-    if due then seconds = math.min(seconds, due - now) end
-  end
-  return math.max(seconds, 0)
-end
-
 local function advanceAll()
   local moved = false
   local list = {}
@@ -113,17 +104,47 @@ local function advanceAll()
   return moved
 end
 
+---- As a source of news for waits
+
+---@type moonpad.WakeSource
+local source = {}
+
+function source.isActive()
+  return next(jobs) ~= nil
+end
+
+-- A retry that is due must not be slept through.
+local function untilNextRetry()
+  local seconds, now = math.huge, core.monotonic()
+  for job in pairs(jobs) do
+    local due = job.retryAt or job.errorAnswer and job.errorAnswer.deadline
+    if due then seconds = math.min(seconds, due - now) end
+  end
+  return seconds
+end
+
+function source.prepare(_, readable)
+  -- What came in while others were stepped is news to those that were stepped before.
+  if driver.activity() ~= seen then return 0 end
+  readable[#readable + 1] = client and client:descriptor()
+  return untilNextRetry()
+end
+
+function source.advance()
+  closeDrained()
+  local before = seen
+  seen = client and client:drain() or 0
+  return advanceAll() or seen ~= before
+end
+
+-- Held here: the registry is weak.
+driver.wakeSource = source
+wakeSources.add(source)
+
 ---@param seconds number
 ---@return boolean moved
 function driver.poll(seconds)
-  -- Where there can be no client, there is nothing to wait for.
-  if not client and not pcall(theClient) then return false end
-  -- What came in while others were stepped is news to those that were stepped before.
-  client:wait(untilNextRetry(seconds), seen)
-  closeDrained()
-  local before = seen
-  seen = driver.activity()
-  return advanceAll() or seen ~= before
+  return wakeSources.wait(seconds)
 end
 
 return driver

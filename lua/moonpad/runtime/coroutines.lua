@@ -3,6 +3,7 @@
 --- A run is a coroutine: `emit` hands an event out of it; a call that asks a store yields STORE
 --- until it is done; every other yield (of a tool, a model) means "waiting".
 local core = require "moonpad.core"
+local wakeSources = require "moonpad.runtime.wake_sources"
 
 local coroutines = {}
 
@@ -147,10 +148,9 @@ function coroutines.pause(seconds, asksStore)
     return
   end
   seconds = seconds or 0.001
-  -- What is awaited may be a transfer: its progress ends the sleep.
-  local http = package.loaded["moonpad.http"]
-  if not asksStore and type(http) == "table" and http.active() > 0 then
-    http.poll(seconds)
+  -- What is awaited may be a transfer or a child process: its progress ends the sleep.
+  if not asksStore and wakeSources.isActive() then
+    wakeSources.wait(seconds)
   else
     core.idle(seconds)
   end
