@@ -45,6 +45,7 @@ if folder then core.setFolder(folder) end
 ---@field models moonpad.Models models over HTTP, and one that follows a script
 ---@field plugins moonpad.Plugins plugins that come with moonpad
 ---@field http moonpad.Http HTTP without blocking
+---@field mcp fun(definition: moonpad.McpOptions): moonpad.McpToolset the tools of an MCP server
 ---@field testing moonpad.Testing what specs of agents need
 ---@field text fun(text: string, ...: any): moonpad.Part with more arguments: a part with text:format(...)
 ---@field functionCall fun(name: string, args?: table, id?: string): moonpad.Part a part that calls a tool
@@ -127,6 +128,7 @@ local loaders = {
   clock = function() return require("moonpad.runtime.time").clock end,
   sleep = function() return require("moonpad.runtime.time").sleep end,
   http = function() return require "moonpad.http" end,
+  mcp = function() return require("moonpad.mcp").define end,
 }
 
 -- ADK's names of classes: Agent, Runner, SequentialAgent.

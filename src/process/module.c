@@ -237,17 +237,23 @@ static int *check_stream(lua_State *L, process_handle *handle) {
   return luaL_checkoption(L, 2, NULL, names) == 0 ? &handle->pipes.output : &handle->pipes.error;
 }
 
-/* process:read("output" | "error") -> what has come; nil when nothing has; nil, true at the end */
+/*
+** process:read("output" | "error" [, limit]) -> what has come; nil when nothing has; nil, true at
+** the end
+*/
 static int process_read(lua_State *L) {
   process_handle *handle = check_process(L);
   int *fd = check_stream(L, handle);
+  lua_Integer limit = luaL_optinteger(L, 3, READ_SIZE);
+  luaL_argcheck(L, limit > 0, 3, "a number of bytes expected");
+  size_t size = limit < READ_SIZE ? (size_t)limit : READ_SIZE;
   luaL_Buffer buffer;
-  char *room = luaL_buffinitsize(L, &buffer, READ_SIZE);
+  char *room = luaL_buffinitsize(L, &buffer, size);
   ssize_t length = 0;
   bool is_waiting = false;
   if (*fd >= 0) {
     do {
-      length = read(*fd, room, READ_SIZE);
+      length = read(*fd, room, size);
     } while (length < 0 && errno == EINTR);
     is_waiting = length < 0 && (errno == EAGAIN || errno == EWOULDBLOCK);
   }

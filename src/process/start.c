@@ -1,5 +1,5 @@
 /* posix_spawn, because fork in a large host takes longer than a frame. */
-#define _GNU_SOURCE /* pipe2, posix_spawn_file_actions_addclosefrom_np */
+#define _GNU_SOURCE /* pipe2, F_SETPIPE_SZ, posix_spawn_file_actions_addclosefrom_np */
 #include "process/start.h"
 
 #include <errno.h>
@@ -76,6 +76,9 @@ static bool move_up(int *fd) {
   *fd = moved;
   return true;
 }
+
+/* So much can come, where the system allows it, before the child has to wait for its host. */
+#define OUTPUT_SIZE (1024 * 1024)
 
 static bool make_pipe(int fds[2], int ours) {
   if (pipe2(fds, O_CLOEXEC) != 0) {
@@ -161,6 +164,9 @@ mp_process_failure mp_process_start(const mp_process_command *command, pid_t *pi
     close_both(error);
     return failure;
   }
+#ifdef F_SETPIPE_SZ
+  (void)fcntl(out[0], F_SETPIPE_SZ, OUTPUT_SIZE);
+#endif
   close(in[0]);
   close(out[1]);
   close(error[1]);

@@ -5,7 +5,7 @@
 #include <sys/types.h>
 
 typedef struct mp_process_command {
-  char *const *arguments;   /* the program (a path, or a name to look for in PATH) first; then NULL */
+  char *const *arguments;   /* the program first: a path, or a name to look for in PATH */
   char *const *environment; /* "NAME=value", nothing else is inherited; then NULL */
   const char *folder;       /* it works in; NULL: ours */
 } mp_process_command;

@@ -39,9 +39,10 @@ function Process:write(text) end
 function Process:flush() end
 
 ---@param stream "output"|"error"
+---@param limit integer? of bytes
 ---@return string? chunk nil when nothing has come
 ---@return true? isAtEnd nothing more will come
-function Process:read(stream) end
+function Process:read(stream, limit) end
 
 ---Adds the descriptors that tell that there is something to read, or room to write.
 ---@param readable integer[]

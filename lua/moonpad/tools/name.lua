@@ -6,13 +6,16 @@ local fields = require "moonpad.schema.fields"
 local names = {}
 
 local MAX_BYTES = 64
+names.MAX_BYTES = MAX_BYTES
 
 local function isFit(name)
   return #name <= MAX_BYTES and name:find "^[A-Za-z_][A-Za-z0-9_-]*$" ~= nil
 end
 
--- A name that would do, as like the given one as can be.
-local function fitted(name)
+---A name that would do, as like the given one as can be.
+---@param name string
+---@return string
+function names.fitted(name)
   local result = name:gsub("[\xC2-\xF4][\x80-\xBF]*", "_"):gsub("[^A-Za-z0-9_-]", "_")
   if not result:find "^[A-Za-z_]" then result = "_" .. result end
   return result:sub(1, MAX_BYTES)
@@ -28,7 +31,7 @@ function names.check(name, where)
   if isFit(name) then return end
   local shown = core.json.encode(errorText.valid(name))
   fields.refuse(where, ('%s is no name that models can call (letters, digits, _ and -, at most %d, first a letter '
-    .. 'or _); "%s" would do'):format(shown, MAX_BYTES, fitted(name)))
+    .. 'or _); "%s" would do'):format(shown, MAX_BYTES, names.fitted(name)))
 end
 
 return names

@@ -1,0 +1,236 @@
+--- `moonpad.mcp`: the tools of an MCP server, a process that it starts or one behind an address.
+local core = require "moonpad.core"
+local diagnostics = require "moonpad.mcp.diagnostics"
+local errorText = require "moonpad.util.error_text"
+local fields = require "moonpad.schema.fields"
+local lists = require "moonpad.util.list"
+local names = require "moonpad.tools.name"
+local stdio = require "moonpad.mcp.stdio"
+local toolsets = require "moonpad.mcp.toolset"
+
+local mcp = {}
+
+---@class moonpad.McpOptions
+---@field command string[]? the program of a server and its arguments; it is started at the first request
+---@field env table<string, string>? with `command`: added to PATH, HOME, LANG, USER and TERM, which is all that
+---the process inherits
+---@field cwd string? with `command`: the folder that it works in; default: this process's
+---@field url string? the address of a server that speaks streamable HTTP
+---@field headers table<string, string>|(fun(): table<string, string>)|nil with `url`: of each request; a function is
+---asked for each, and may wait
+---@field prefix string? put before the names of the tools
+---@field allow string[]? of the server's tools only these, by the server's own names
+---@field timeoutMs integer? for the start, for a list and for a call each; default 60000
+
+---- Checking
+
+local function listOf(what)
+  return function(value, where)
+    local list = lists.of(value, where, what)
+    for index, item in ipairs(list) do
+      if not fields.text.is(item) then
+        fields.refuse(("%s[%d]"):format(where, index), ("expected %s, got %s")
+          :format(fields.text.what, fields.describe(item)))
+      end
+    end
+    return list
+  end
+end
+
+local readArguments = listOf "strings"
+
+local function readCommand(value, where)
+  if type(value) == "table" and #value == 0 then fields.refuse(where, "is empty: the first is the program") end
+  if type(value) ~= "table" then
+    fields.refuse(where, "expected a list of strings, the program first, got " .. fields.describe(value))
+  end
+  -- An argument may be empty; the program may not.
+  local list = lists.of(value, where, "strings")
+  readArguments({ list[1] }, where)
+  for index, item in ipairs(list) do
+    if type(item) ~= "string" or item:find "\0" then
+      fields.refuse(("%s[%d]"):format(where, index),
+        "expected a string without NUL bytes, got " .. fields.describe(item))
+    end
+  end
+  return list
+end
+
+-- A value is never quoted: it may be a key.
+local function readEnvironment(value, where)
+  if type(value) ~= "table" then fields.refuse(where, "expected a table, got " .. fields.describe(value)) end
+  local environment = {}
+  for name, text in pairs(value) do
+    if type(name) ~= "string" or not name:find "^[^=%z]+$" then
+      fields.refuse(where, "expected names of variables, got " .. errorText.show(name))
+    elseif type(text) ~= "string" or text:find "\0" then
+      fields.refuse(where .. "." .. name, "expected a string without NUL bytes, got " .. fields.describe(text))
+    end
+    environment[name] = text
+  end
+  return environment
+end
+
+local function copyHeaders(given, where)
+  if type(given) ~= "table" then fields.refuse(where, "expected a table, got " .. fields.describe(given)) end
+  local headers = {}
+  for name, value in pairs(given) do
+    if type(name) ~= "string" then
+      fields.refuse(where, "expected names of headers, got " .. errorText.show(name))
+    elseif type(value) ~= "string" then
+      fields.refuse(where .. "." .. name, "expected a string, got " .. fields.describe(value))
+    end
+    headers[name:lower()] = value
+  end
+  return headers
+end
+
+local function readHeaders(value, where)
+  if type(value) == "function" then return nil end
+  return copyHeaders(value, where)
+end
+
+local function readUrl(value, where)
+  if type(value) ~= "string" then fields.refuse(where, "expected a string, got " .. fields.describe(value)) end
+  if not value:lower():find "^https?://[^/?#]" then
+    fields.refuse(where, "must begin with http:// or https:// and a host")
+  end
+end
+
+local function readPrefix(value, where)
+  if type(value) ~= "string" then fields.refuse(where, "expected a string, got " .. fields.describe(value)) end
+  if value ~= "" then names.check(value, where) end
+end
+
+local TIMEOUT = fields.integerFrom(1)
+
+local FIELDS = fields.new {
+  { "command", readCommand },
+  { "env", readEnvironment },
+  { "cwd", fields.text },
+  { "url", readUrl },
+  { "headers", readHeaders },
+  { "prefix", readPrefix, default = "" },
+  { "allow", listOf "names" },
+  { "timeoutMs", TIMEOUT, default = 60000 },
+}:describes "moonpad.McpOptions"
+
+-- Each way has settings of its own.
+local OTHERS = { command = { "headers" }, url = { "env", "cwd" } }
+
+local function checkWay(options, where)
+  if (options.command == nil) == (options.url == nil) then
+    fields.refuse(where, "needs either `command`, for a server to be started, or `url`, for one that runs")
+  end
+  local way = options.command and "command" or "url"
+  for _, name in ipairs(OTHERS[way]) do
+    if options[name] ~= nil then fields.refuse(fields.at(where, name), ("does not go with `%s`"):format(way)) end
+  end
+end
+
+---- A process
+
+-- What a process may need to run at all. None of these is a secret.
+local INHERITED = { "PATH", "HOME", "LANG", "USER", "TERM" }
+
+-- Programs that tell nothing by themselves, because they run what their first argument names.
+local LAUNCHERS = {
+  npx = true, bunx = true, uvx = true, pipx = true, node = true, bun = true, deno = true, python = true, python3 = true,
+  ruby = true, perl = true, lua = true, ["lua5.4"] = true,
+}
+
+-- Of the arguments, which may be keys, only what a launcher runs is shown.
+local function nameOfCommand(command)
+  local program = command[1]:match "[^/]+/*$" or command[1]
+  if not LAUNCHERS[program] then return program end
+  for index = 2, #command do
+    local argument = command[index]
+    if argument:sub(1, 1) ~= "-" then
+      if argument:find "[=:%s]" then break end
+      return ("%s %s"):format(program, argument:match "[^/]+/*$" or argument)
+    end
+  end
+  return program
+end
+
+local function environmentOf(given)
+  local variables, list = {}, {}
+  for _, name in ipairs(INHERITED) do variables[name] = os and os.getenv(name) end
+  for name, value in pairs(given or {}) do variables[name] = value end
+  for name, value in pairs(variables) do list[#list + 1] = ("%s=%s"):format(name, value) end
+  table.sort(list)
+  return list
+end
+
+local MAX_STARTS, SECONDS_OF_STARTS = 3, 60
+
+-- Remembers when the process was started; raises where that would be too often.
+local function starter(options, about)
+  local starts = {}
+  return function()
+    local now = core.monotonic()
+    while starts[1] and now - starts[1] >= SECONDS_OF_STARTS do table.remove(starts, 1) end
+    if #starts >= MAX_STARTS then
+      about:fail(("was started %d times within a minute and is left alone for %d seconds; the last time %s")
+        :format(MAX_STARTS, math.ceil(SECONDS_OF_STARTS - (now - starts[1])), about.lastEnding or "it ended"), true)
+    end
+    starts[#starts + 1] = now
+    local connection, message = stdio.open {
+      command = options.command, environment = environmentOf(options.env), folder = options.cwd, diagnostics = about,
+    }
+    if not connection then about:fail(message) end
+    return connection
+  end
+end
+
+local function valuesOf(map)
+  local list = {}
+  for _, value in pairs(map or {}) do list[#list + 1] = value end
+  return list
+end
+
+local function ofProcess(options)
+  local name = ('MCP server "%s"'):format(errorText.valid(nameOfCommand(options.command)))
+  local about = diagnostics.new(name, valuesOf(options.env))
+  return about, starter(options, about)
+end
+
+---- An address
+
+-- Nothing but scheme, host and port: paths and queries may hold keys.
+local function nameOfUrl(url)
+  local scheme, authority = url:match "^(%a+://)([^/?#]*)"
+  return scheme .. (authority:match "@([^@]*)$" or authority)
+end
+
+local function ofUrl(options)
+  local streamable = require "moonpad.mcp.http"
+  local given, where = options.headers, "moonpad.mcp.headers"
+  local name = ('MCP server "%s"'):format(errorText.valid(nameOfUrl(options.url)))
+  local about = diagnostics.new(name, type(given) == "table" and valuesOf(given) or {})
+  local function headers()
+    if type(given) ~= "function" then return copyHeaders(given or {}, where) end
+    local read = copyHeaders(given(), where .. "()")
+    -- They may be others each time.
+    about:keepSecret(valuesOf(read))
+    return read
+  end
+  return about, function() return streamable.open { url = options.url, readHeaders = headers } end
+end
+
+---Makes a toolset of the tools of an MCP server.
+---@param definition moonpad.McpOptions
+---@return moonpad.McpToolset
+function mcp.define(definition)
+  local where = "moonpad.mcp"
+  fields.refuseModule(definition, where)
+  local options = FIELDS:take(definition, where)
+  checkWay(options, where)
+  local about, open = (options.command and ofProcess or ofUrl)(options)
+  return toolsets.new {
+    open = open, diagnostics = about, timeout = options.timeoutMs / 1000, prefix = options.prefix,
+    allow = options.allow,
+  }
+end
+
+return mcp
