@@ -28,7 +28,7 @@ local UNSUPPORTED_VERSION = -32022
 local MODERN_ERRORS = { [-32020] = true, [-32021] = true, [UNSUPPORTED_VERSION] = true }
 
 -- Servers of old need not answer what they do not know before they were greeted.
-local PROBE_SECONDS = 5
+local PROBE_SECONDS = 3
 
 local LONGEST_PAUSE = 1
 
@@ -160,8 +160,9 @@ local function handshake(self, connection, deadline, probe)
     if probe and probe.call.result ~= nil and eraOf(self, probe.call) == "modern" then
       return become(self, connection, "modern", MODERN, probe.call.result)
     end
-    if request.call.isDone then break end
-    requests = { request }
+    local isRefused = request.call.err ~= nil and probe and not probe.call.isDone
+    if request.call.isDone and not isRefused then break end
+    requests = isRefused and { probe } or { request }
   end
   local call = request.call
   if call.failure then self.diagnostics:fail(call.failure, true) end

@@ -10,6 +10,7 @@ local redact = require "moonpad.models.redact"
 ---@field redactor moonpad.Redactor
 ---@field lines string[] the last ones that it has said
 ---@field unlogged string[] what no log has been told of
+---@field lastEnding string? how the last process ended
 ---@field known { session: moonpad.Session? } weak: whose log is told
 local Diagnostics = {}
 Diagnostics.__index = Diagnostics

@@ -64,7 +64,7 @@ end
 -- What it was is known from now on by `ending` alone.
 local function finish(self, text)
   if self.ending then return end
-  self.ending = text
+  self.ending, self.diagnostics.lastEnding = text, text
   wakeSources.remove(self)
   self.process:close()
   connections.failAll(self, text)
