@@ -107,7 +107,10 @@ function headerValues.ofArguments(parameters, arguments)
   local headers = {}
   for _, parameter in ipairs(parameters) do
     local value = arguments
-    for _, name in ipairs(parameter.path) do value = type(value) == "table" and value[name] or nil end
+    for _, name in ipairs(parameter.path) do
+      if type(value) ~= "table" then break end
+      value = value[name]
+    end
     local text = textOf(value)
     if text then headers[parameter.name] = headerValues.encode(text) end
   end

@@ -5,6 +5,7 @@ local core = require "moonpad.core"
 local headerValues = require "moonpad.mcp.header_values"
 local http = require "moonpad.http"
 local jsonrpc = require "moonpad.mcp.jsonrpc"
+local luaError = require "moonpad.util.lua_error"
 local sse = require "moonpad.models.sse"
 local wakeSources = require "moonpad.runtime.wake_sources"
 
@@ -29,6 +30,9 @@ local MAX_SHOWN_BYTES = 300
 
 -- So often a request is tried that has no effect; a call of a tool has one chance.
 local ATTEMPTS = 3
+
+-- So much longer than those who wait for it a request may take.
+local SLACK_MS = 1000
 
 -- What nobody waits for is given so much time.
 local FAREWELL_MS = 2000
@@ -60,20 +64,26 @@ local function headersOf(self, method, params)
   return addOwn(self, lastHeaders(self), method, params)
 end
 
-local function post(self, headers, body, timeoutMs, attempts)
-  return http.request {
-    url = self.url, headers = headers, body = body, timeoutMs = timeoutMs, idleTimeoutMs = 0, attempts = attempts,
-  }
+-- What is wrong with an address or a header is said of what the user has given.
+local function request(options)
+  local ok, job = pcall(http.request, options)
+  if ok then return job end
+  luaError.passOn(job)
+  if core.isError(job) then core.error(job.code, (job.message:gsub("^http%.request", "moonpad.mcp"))) end
+  error(job, 0)
 end
 
 ---@param call moonpad.McpCall
 function Connection:start(call)
   local headers = headersOf(self, call.method, call.params)
   for name, value in pairs(call.headers or {}) do headers[name] = value end
-  -- The user's function may have taken its time.
-  local left = math.max(1, math.ceil((call.deadline - core.monotonic()) * 1000))
+  -- The user's function may have taken its time. Whoever waits for the answer looks at the clock.
+  local left = math.max(1, math.ceil((call.deadline - core.monotonic()) * 1000)) + SLACK_MS
   local body = jsonrpc.encode(call.method, call.params, call.id)
-  local job = post(self, headers, body, left, call.method == "tools/call" and 1 or ATTEMPTS)
+  local job = request {
+    url = self.url, headers = headers, body = body, timeoutMs = left, idleTimeoutMs = 0,
+    attempts = call.method == "tools/call" and 1 or ATTEMPTS,
+  }
   self.calls[call.id] = call
   self.exchanges[call] = { job = job, size = 0 }
 end
@@ -111,7 +121,7 @@ local function sendAlone(self, options)
   options.url, options.timeoutMs, options.attempts = self.url, FAREWELL_MS, 1
   options.headers = addOwn(self, lastHeaders(self), options.about or "", {})
   options.about = nil
-  local job = http.request(options)
+  local job = request(options)
   farewells[job] = true
   return job
 end
@@ -218,8 +228,8 @@ end
 local function finish(self, call, exchange)
   local job = exchange.job
   if job.failure then
-    connections.fail(self, call, (job.status and "its answer broke off: " or "cannot be reached: ")
-      .. job.failure.message)
+    connections.fail(self, call, ("%s: %s"):format(job.failure.kind == "transfer" and "its answer broke off"
+      or "cannot be reached", job.failure.message))
   elseif exchange.pieces then
     takeBody(self, call, job, table.concat(exchange.pieces))
   end
