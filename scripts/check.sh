@@ -344,6 +344,9 @@ check_beside links "links between the pages lead to files" links
 check_beside install "an installed moonpad links, loads and is removed again" installation
 wait
 
+# Programs of others, in whatever they are written: what make test does without.
+tests peers -b "$build" peers
+
 # The long ones. Each of them has work for all processors.
 tests gc -b "$build" -g -t "$turn" -a "$whole" -p "$gc_in_turns" lua
 check asan-build "builds with AddressSanitizer and UBSan" asan_build

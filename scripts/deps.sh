@@ -2,8 +2,10 @@
 # The one place that knows package names: installs the Debian packages that are missing, and does
 # nothing when none is.
 #   scripts/deps.sh          what it takes to build and to run the tests
-#   scripts/deps.sh check    also the tools of `make check`
+#   scripts/deps.sh check    also the tools of `make check`, and the programs of others that specs
+#                            talk to (spec/peers/package.json)
 set -eu
+cd "$(dirname "$0")/.."
 
 packages="make gcc libc6-dev pkg-config lua5.4 liblua5.4-dev libsqlite3-dev lua-argparse \
   lua-busted lua-cjson libcmocka-dev libcurl4-openssl-dev libedit-dev lua-socket openssl sqlite3 util-linux bsdutils"
@@ -11,7 +13,22 @@ if [ "${1:-}" = check ]; then
   # libc6-dbg: valgrind needs the symbols of the dynamic linker. libclang-rt-dev: what clang's
   # fuzzer and sanitizers link.
   packages="$packages g++ clang libclang-rt-dev clang-format valgrind libc6-dbg lua-check luarocks"
+  # A newer Node.js than Debian's comes with npm, and in a package of another name.
+  command -v node >/dev/null && command -v npm >/dev/null || packages="$packages nodejs npm"
 fi
+
+# What npm installs is what the lock says, as long as that does not change.
+install_peers() {
+  installed=spec/peers/node_modules/installed-lock.json
+  if cmp -s spec/peers/package-lock.json $installed; then
+    echo "All needed npm packages are installed."
+    return
+  fi
+  echo "Installing npm packages: spec/peers"
+  rm -f $installed
+  (cd spec/peers && npm ci --no-progress)
+  cp spec/peers/package-lock.json $installed
+}
 
 if ! command -v dpkg-query >/dev/null || ! command -v apt-get >/dev/null; then
   echo "This system has no apt: install the equivalents of these Debian 12 packages yourself, then run make again:"
@@ -26,6 +43,7 @@ for package in $packages; do
 done
 if [ -z "$missing" ]; then
   echo "All needed packages are installed."
+  [ "${1:-}" != check ] || install_peers
   exit 0
 fi
 
@@ -44,3 +62,4 @@ apt="$as_root env DEBIAN_FRONTEND=noninteractive apt-get -q -o Dpkg::Use-Pty=0"
 $apt update || echo "apt-get update failed; trying with the package lists that are there."
 # shellcheck disable=SC2086 # both are lists of words
 $apt install -y --no-install-recommends $missing
+[ "${1:-}" != check ] || install_peers

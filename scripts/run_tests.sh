@@ -1,7 +1,8 @@
 #!/bin/bash
 # Runs the Lua specs and the C tests of a build folder and records the counts.
 #   scripts/run_tests.sh [-b BUILD] [-r RESULTS] [-l LABEL] [-w LAUNCHER] [-o NAMES] [-g] [-s]
-#                        [-t TURN [-a NAMES] [-p NAMES]] lua|c...
+#                        [-t TURN [-a NAMES] [-p NAMES]] lua|c|peers...
+# `peers` are the specs that talk to programs of others, which scripts/deps.sh check installs.
 # Each spec file and each C test program is a process of its own. Two for each of JOBS (all
 # processors) run at a time, because they wait for files and sockets about as long as they compute;
 # with -w, one. Each leaves RESULTS/LABEL-NAME.log; each suite leaves RESULTS/LABEL-SUITE.count
@@ -110,7 +111,7 @@ run_one() { # SUITE FILE
   log=$results/$label-$name.log counts=$parts/$1.${2//\//-}
   printf '0 1 0 0\n%s: ended without a result\n' "$2" >"$counts"
   took=$({ time case $1 in
-    lua) run_lua "$2" "$log" "$counts" ;;
+    lua | peers) run_lua "$2" "$log" "$counts" ;;
     c) run_c "$name" "$log" "$counts" ;;
   esac; } 2>&1)
   read -r passed failed pending left <"$counts"
@@ -150,7 +151,8 @@ files() { # SUITES...
   local suite file name
   for suite in "$@"; do
     case $suite in
-      lua) find spec examples/spec -name '*_spec.lua' ;;
+      lua) find spec examples/spec -path spec/peers -prune -o -name '*_spec.lua' -print ;;
+      peers) printf '%s\n' spec/peers/*_spec.lua ;;
       c) printf '%s\n' spec/c/test_*.c ;;
     esac | sort | while read -r file; do
       name=$(name_of "$file")
@@ -179,7 +181,7 @@ record() { # SUITE: adds up what its parts have counted
 
 shopt -s nullglob
 for suite in "$@"; do
-  case $suite in lua | c) ;; *) echo "unknown suite: $suite (lua, c)" >&2; exit 2 ;; esac
+  case $suite in lua | c | peers) ;; *) echo "unknown suite: $suite (lua, c, peers)" >&2; exit 2 ;; esac
   rm -f "$results/$label-$suite".{count,failed}
 done
 parts=$(mktemp -d) || exit 1
