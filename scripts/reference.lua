@@ -23,6 +23,7 @@ local GROUPS = {
   { "Runs", "RunnerDefinition", "Runner", "RunOptions", "Invocation", "SummarizerDefinition", "Summarizer" },
   { "Models", "ModelLike", "ModelFunction", "Model", "ModelConfig", "Request", "Response", "ResponseLike", "Models",
     "ModelOptions", "HttpModel", "ScriptedModel", "ScriptedReply", "ScriptStep" },
+  { "MCP", "McpOptions", "McpToolset", "McpPrompt", "McpResource" },
   { "HTTP", "Http", "HttpOptions", "HttpJob", "HttpRetry" },
   { "Artifacts and memory", "ServiceConfig", "ArtifactServiceConfig", "MemoryServiceConfig", "ArtifactService",
     "ArtifactScope", "ArtifactName", "ArtifactVersion", "ArtifactToSave", "ArtifactPart", "MemoryService",

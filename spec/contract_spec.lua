@@ -141,7 +141,6 @@ describe("the list in docs/contract.md of what this version does not have", func
   absent("7", { "tracer" }, "invalid_argument", function(field)
     return codeOf(newRunner, newService(), { [field] = {} })
   end)
-  absent("8", { "mcp" }, nil, function(name) return moonpad[name] end)
 
   it("tells the commands of `moonpad` that are to come", function()
     local parser = require("moonpad.cli.options").parser()
