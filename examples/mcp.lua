@@ -8,12 +8,8 @@ local moonpad = require "moonpad"
 
 local folder = arg[0]:match "^(.*)/[^/]*$" or "."
 
--- Nothing but a few variables is inherited: what the server needs beside them is given here.
-local ours = moonpad.mcp {
-  command = { "lua5.4", folder .. "/mcp_server.lua" },
-  env = { LUA_PATH = package.path, LUA_CPATH = package.cpath },
-}
-local tools = arg[2] and moonpad.mcp { command = table.move(arg, 2, #arg, 1, {}) } or ours
+local command = arg[2] and table.move(arg, 2, #arg, 1, {}) or { "lua5.4", folder .. "/mcp_server.lua" }
+local tools = moonpad.mcp { command = command }
 
 local function calls(...)
   local parts = {}

@@ -1,8 +1,8 @@
 --- A small MCP server: a shopping list as two tools, on standard input and output. examples/mcp.lua
---- starts it. One message a line comes in and goes out (https://modelcontextprotocol.io); what is
---- written to standard error goes to the log of whoever has started it.
-local moonpad = require "moonpad"
-local json = moonpad.json
+--- starts it. It needs lua-cjson and nothing of moonpad. One message a line comes in and goes out
+--- (https://modelcontextprotocol.io); what is written to standard error goes to the log of whoever
+--- has started it.
+local json = require "cjson"
 
 local list = {}
 
@@ -29,7 +29,7 @@ function run.add_item(arguments)
 end
 
 function run.show_list()
-  return { content = {}, structuredContent = { items = moonpad.array(list) } }
+  return { content = {}, structuredContent = { items = list } }
 end
 
 local methods = {
