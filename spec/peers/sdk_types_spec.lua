@@ -130,24 +130,6 @@ local ACCEPTED <const> = {
   },
 }
 
--- What is not right yet: it is written so that the compiler takes it, and an entry that nobody
--- needs any more is an error.
-local EMPTY_LIST <const> = {
-  what = "not yet: no messages at all, which are written as an object",
-  take = function(body)
-    for _, name in ipairs { "messages", "contents" } do
-      if body.value[name] and next(body.value[name]) == nil then
-        body.value[name] = moonpad.array {}
-        return true
-      end
-    end
-    return false
-  end,
-}
-for _, api in ipairs { "chat", "gemini" } do
-  ACCEPTED[#ACCEPTED + 1] = { api = api, what = EMPTY_LIST.what, take = EMPTY_LIST.take }
-end
-
 ---- Bodies as constants
 
 local function typeOf(api, body)
