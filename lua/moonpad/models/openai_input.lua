@@ -61,17 +61,10 @@ function media.fileData(part)
   return nil, "a reference to a file of type " .. mime
 end
 
-local function textOf(part)
-  local kind = parts.kind(part)
-  if kind == "text" then return part.text ~= "" and part.text or nil end
-  if kind == "executableCode" or kind == "codeExecutionResult" then return parts.codeAsText(part) end
-  return nil
-end
-
 local function userContent(list)
   local content = {}
   for _, part in ipairs(list) do
-    local text, convert = textOf(part), media[parts.kind(part)]
+    local text, convert = parts.textOf(part), media[parts.kind(part)]
     if text then
       content[#content + 1] = { type = "input_text", text = text }
     elseif convert then
@@ -88,7 +81,7 @@ local function outputOf(response)
   if not response.parts or #response.parts == 0 then return text end
   local list = { { type = "input_text", text = text } }
   for _, part in ipairs(response.parts) do
-    local said, convert = textOf(part), media[parts.kind(part)]
+    local said, convert = parts.textOf(part), media[parts.kind(part)]
     if convert then
       list[#list + 1] = convert(part) or { type = "input_text", text = parts.notShown(part) }
     elseif said then
@@ -143,7 +136,7 @@ local function message(part, text)
 end
 
 function made.text(part)
-  return message(part, textOf(part))
+  return message(part, parts.textOf(part))
 end
 made.executableCode, made.codeExecutionResult = made.text, made.text
 

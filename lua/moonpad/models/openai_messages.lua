@@ -42,18 +42,11 @@ local function mediaOf(part)
   return item or core.error("invalid_argument", "openai: a chat completion cannot take " .. what)
 end
 
-local function textOf(part)
-  local kind = parts.kind(part)
-  if kind == "text" then return part.text ~= "" and part.text or nil end
-  if kind == "executableCode" or kind == "codeExecutionResult" then return parts.codeAsText(part) end
-  return nil
-end
-
 -- Plain text where there is nothing but text: not every server understands lists.
 local function userContent(list)
   local texts, items, hasMedia = {}, {}, false
   for _, part in ipairs(list) do
-    local text, item = textOf(part), mediaOf(part)
+    local text, item = parts.textOf(part), mediaOf(part)
     if text then
       texts[#texts + 1], items[#items + 1] = text, { type = "text", text = text }
     elseif item then
@@ -120,7 +113,7 @@ local function collect(content, ids)
       said.field = own.field or said.field
       if own.field then said.thoughts[#said.thoughts + 1] = part.text end
     else
-      said.texts[#said.texts + 1] = textOf(part)
+      said.texts[#said.texts + 1] = parts.textOf(part)
     end
   end
   return said

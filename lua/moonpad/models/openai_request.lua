@@ -1,6 +1,7 @@
 --- A request in the words of the chat completions API.
 local config = require "moonpad.models.config"
 local core = require "moonpad.core"
+local formats = require "moonpad.models.openai_format"
 local messages = require "moonpad.models.openai_messages"
 local openaiModels = require "moonpad.models.openai_models"
 local openaiReasoning = require "moonpad.models.openai_reasoning"
@@ -46,18 +47,11 @@ local function toolChoice(choice)
 end
 
 local function responseFormat(given, quirks)
-  local schema = given.responseSchema
-  if not schema or quirks.schema == "none" then
-    local isJson = schema or given.responseMimeType == "application/json"
-    return isJson and { type = "json_object" } or nil
-  end
-  local strict = quirks.schema == "strict" and strictSchema.of(schema)
+  local format = formats.of(given, quirks)
+  if not format or format.type == "json_object" then return format end
   return {
-    type = "json_schema",
-    json_schema = {
-      name = "answer", schema = schemaText.raw(strict or schemas.normalize(schema)),
-      strict = strict and true or nil,
-    },
+    type = format.type,
+    json_schema = { name = "answer", schema = format.schema, strict = format.strict or nil },
   }
 end
 

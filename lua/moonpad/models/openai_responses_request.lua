@@ -1,11 +1,11 @@
 --- A request in the words of OpenAI's Responses API.
 local config = require "moonpad.models.config"
+local formats = require "moonpad.models.openai_format"
 local inputs = require "moonpad.models.openai_input"
 local openaiModels = require "moonpad.models.openai_models"
 local parts = require "moonpad.models.parts"
 local schemaText = require "moonpad.schema.text"
 local schemas = require "moonpad.schema.normalize"
-local strictSchema = require "moonpad.schema.strict"
 
 local requests = {}
 
@@ -38,18 +38,10 @@ local function toolChoice(choice)
 end
 
 local function textOf(given, quirks)
-  local schema = given.responseSchema
-  if not schema or quirks.schema == "none" then
-    local isJson = schema or given.responseMimeType == "application/json"
-    return isJson and { format = { type = "json_object" } } or nil
-  end
-  local strict = quirks.schema == "strict" and strictSchema.of(schema)
-  return {
-    format = {
-      type = "json_schema", name = "answer", schema = schemaText.raw(strict or schemas.normalize(schema)),
-      strict = strict and true or false,
-    },
-  }
+  local format = formats.of(given, quirks)
+  if not format then return nil end
+  local name = format.type == "json_schema" and "answer" or nil
+  return { format = { type = format.type, name = name, schema = format.schema, strict = format.strict } }
 end
 
 -- What a name that is not OpenAI's means, only its server knows.

@@ -26,6 +26,16 @@ function parts.codeAsText(part)
   return ("```output\n%s\n```"):format(result.output or "")
 end
 
+---What a part says to a model: text, or code that a model has run.
+---@param part table
+---@return string? text nil where it says nothing
+function parts.textOf(part)
+  local kind = parts.kind(part)
+  if kind == "text" then return part.text ~= "" and part.text or nil end
+  if kind == "executableCode" or kind == "codeExecutionResult" then return parts.codeAsText(part) end
+  return nil
+end
+
 ---What a model is told of a file of a tool that its provider cannot take.
 ---@param part table with inlineData or fileData
 ---@return string
