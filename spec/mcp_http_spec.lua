@@ -246,6 +246,16 @@ describe("a server of old behind an address", function()
       { requests()[6].headers["mcp-session-id"], requests()[9].headers["mcp-session-id"] })
   end)
 
+  it("that was started anew is asked for its lists in a new session", function()
+    legacy(result(3, tools "look"), { status = 404 }, handshake(5, "s-2"), ACCEPTED, result(6, tools("look", "see")),
+      { status = 404 }, handshake(8, "s-3"), ACCEPTED, { status = 404 })
+    local set = open()
+    assert.equal(1, #set:tools())
+    assert.is_truthy(toolsOf(set).look)
+    assert.equal("s-2", requests()[8].headers["mcp-session-id"])
+    assert.matches("it has forgotten the session", failure(set.tools, set).message)
+  end)
+
   it("is told that nobody waits any more", function()
     legacy(result(3, tools "look"), { hang = true }, ACCEPTED)
     failure(call, open { timeoutMs = 300 }, "look")

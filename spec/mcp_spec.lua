@@ -146,7 +146,8 @@ for _, era in ipairs { "legacy", "modern" } do
       assert.same({ a = 1, list = { "x" } }, (call(set, "structured")))
       local result, files = call(set, "picture")
       assert.equal("look\nof a file\nb <file:///b.txt> (text/plain): the b\n"
-        .. "[content of type hologram that cannot be shown]", result.result)
+        .. "[content of type hologram that cannot be shown]\n[content of type image that cannot be shown]",
+        result.result)
       local types = {}
       for index, part in ipairs(files) do types[index] = part.inlineData.mimeType end
       assert.same({ "image/png", "audio/wav", "application/octet-stream" }, types)

@@ -133,7 +133,7 @@ function tools.picture()
     { type = "resource", resource = { uri = "file:///a.bin", blob = "AAEC" } },
     { type = "resource", resource = { uri = "file:///a.txt", text = "of a file" } },
     { type = "resource_link", uri = "file:///b.txt", name = "b", mimeType = "text/plain", description = "the b" },
-    { type = "hologram" },
+    { type = "hologram" }, { type = "image", data = "no base64!", mimeType = "image/png" },
   } }
 end
 

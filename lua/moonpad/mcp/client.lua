@@ -299,6 +299,11 @@ end
 function Client:request(method, params, headers)
   local connection = self:ready()
   local call = ask(self, connection, method, params, deadlineOf(self), headers and headers(connection))
+  -- What has no effect may be asked in a new session, once.
+  if call.failure and connection.isForgotten and method ~= "tools/call" then
+    connection = self:ready()
+    call = ask(self, connection, method, params, deadlineOf(self))
+  end
   if call.failure then self.diagnostics:fail(call.failure, connection.ending ~= nil) end
   if call.err then self.diagnostics:fail(describe(call.err)) end
   local result = call.result
@@ -340,8 +345,11 @@ function Client:list(kind)
   for page = 1, MAX_PAGES + 1 do
     if page > MAX_PAGES then self.diagnostics:fail(("lists its %s on more than %d pages"):format(kind, MAX_PAGES)) end
     local result, answeredBy = self:request(kind .. "/list", { cursor = cursor })
-    -- Cursors are of one connection.
-    if answeredBy ~= connection then return self:list(kind) end
+    if answeredBy ~= connection then
+      -- Cursors are of one connection.
+      if cursor then return self:list(kind) end
+      connection, before = answeredBy, 0
+    end
     if type(result[kind]) ~= "table" then self.diagnostics:fail(("answered %s/list without %s"):format(kind, kind)) end
     table.move(result[kind], 1, #result[kind], #items + 1, items)
     local seconds = freshness(connection, kind, result)

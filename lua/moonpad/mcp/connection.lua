@@ -11,6 +11,7 @@ local connections = {}
 ---@field changes table<string, integer> how often the server has said that a list has changed
 ---@field calls table<integer, moonpad.McpCall> that wait for their answers
 ---@field ending string? why it is of no more use
+---@field isForgotten boolean? the server has forgotten it: what was asked last was not taken
 ---@field notifiesChanges boolean does it hear of changed lists without asking?
 ---@field start fun(self, call: moonpad.McpCall) sends a request
 ---@field notify fun(self, method: string, params: table?) sends what has no answer

@@ -1,5 +1,6 @@
 --- What servers answer, as what tools return: a response, and files beside it. Blocks of content
 --- are texts, images, audio, resources and links to resources.
+local base64 = require "moonpad.util.base64"
 local core = require "moonpad.core"
 
 local content = {}
@@ -10,7 +11,9 @@ local function isText(value)
   return type(value) == "string"
 end
 
+-- nil where the data is no base64.
 local function fileOf(mimeType, data, name)
+  if base64.problem(data) then return nil end
   return { inlineData = { mimeType = isText(mimeType) and mimeType or UNKNOWN_TYPE, data = data, displayName = name } }
 end
 

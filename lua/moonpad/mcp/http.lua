@@ -170,6 +170,7 @@ local function noteSession(self, call, job)
   if call.method == "initialize" and job.status // 100 == 2 then
     self.sessionId = job.headers["mcp-session-id"]
   elseif job.status == 404 and self.sessionId then
+    self.isForgotten = true
     self.ending = "it has forgotten the session (HTTP 404); a new one begins with the next request"
   end
 end

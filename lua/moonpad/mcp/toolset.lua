@@ -45,6 +45,9 @@ end
 
 ---- Tools
 
+-- So much work that it is looked at the clock.
+local ENOUGH_WORK = 100
+
 local function call(state, name, parameters, args, context)
   coroutines.checkThread "a tool of an MCP server"
   state.diagnostics:note(context)
@@ -57,6 +60,8 @@ local function call(state, name, parameters, args, context)
     state.isFresh = nil
     error(result, 0)
   end
+  -- To read a large answer takes time; what is done with it goes into another step.
+  coroutines.keepPace(ENOUGH_WORK)
   local response, files = content.ofCall(result)
   if response == nil then return nil, state.diagnostics.redactor:text(errorText.valid(files)) end
   return response, files
