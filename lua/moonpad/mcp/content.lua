@@ -62,7 +62,8 @@ local function split(blocks)
       files[#files + 1] = part
     end
   end
-  return table.concat(texts, "\n"), files
+  -- One of many megabytes is not copied.
+  return texts[2] and table.concat(texts, "\n") or texts[1] or "", files
 end
 
 local function isStructured(value)
