@@ -171,7 +171,8 @@ whole="append_spec async_spec binding_spec closing_spec codec_spec conflict_spec
 # The command, as processes of its own. Each takes as long as the others, and calls the same C.
 command_specs="cli_commands_spec cli_conversation_spec cli_spec cli_talk_spec"
 # The same calls of C, with a server each.
-gc_in_turns="hostile_answers_spec models_anthropic_spec models_gemini_spec models_openai_spec $command_specs"
+gc_in_turns="hostile_answers_spec models_anthropic_spec models_gemini_spec models_openai_spec $command_specs \
+  mcp_spec mcp_http_spec"
 # Each part of four takes about as long as the others.
 valgrind_in_turns="test_agent_faults test_faults_disk test_store_history test_sqlite_faults \
   test_sqlite_life test_threads test_migration test_faults_memory \

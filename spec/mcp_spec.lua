@@ -315,12 +315,18 @@ describe("an MCP server", function()
     assert.equal("flooded", call(script(), "flood", { lines = 20000 }).result)
   end)
 
-  it("that closes its output is over", function()
+  it("that closes its output or its input is over", function()
     local handshake = [[read line; echo '{"id":1,"error":{"code":-32601,"message":"no"}}'; read line
-      echo '{"id":2,"result":{"protocolVersion":"2025-11-25","capabilities":{"tools":{}}}}'
-      read line; read line; exec >&-; cat >/dev/null]]
-    local set = servers.open { command = { "sh", "-c", handshake } }
+      echo '{"id":2,"result":{"protocolVersion":"2025-11-25","capabilities":{"tools":{}}}}'; read line; ]]
+    local set = servers.open { command = { "sh", "-c", handshake .. "read line; exec >&-; cat >/dev/null" } }
     assert.equal('MCP server "sh": it closed its output', failure(set.tools, set).message)
+    set = servers.open { command = { "sh", "-c", handshake .. "exec <&-; sleep 60" } }
+    -- A small request may be in the pipe before that.
+    support.waitUntil("the closed input", function()
+      local begin = core.monotonic()
+      local err = failure(function() set:prompt(("x"):rep(1000000)) end)
+      return err.message == 'MCP server "sh": it closed its input' and core.monotonic() - begin < LONG / 2
+    end)
   end)
 
   it("has a process that inherits five variables, its own, and nothing else", function()

@@ -211,7 +211,13 @@ static int flush(process_handle *handle) {
 
 static int push_flushed(lua_State *L, process_handle *handle) {
   int code = flush(handle);
-  if (code != 0) return push_failure(L, code);
+  if (code != 0) {
+    /* Nobody reads it any more: it is not to be waited for. */
+    close_pipe(&handle->pipes.input);
+    mp_buffer_free(&handle->unwritten);
+    handle->written = 0;
+    return push_failure(L, code);
+  }
   lua_pushboolean(L, 1);
   return 1;
 }

@@ -11,6 +11,7 @@ local stdio = {}
 ---@field diagnostics moonpad.McpDiagnostics
 ---@field output moonpad.McpLines
 ---@field errors moonpad.McpLines
+---@field isDeaf boolean? it reads nothing any more
 ---@field endsAt number? when it is taken for over although it lives (core.monotonic)
 local Connection = {}
 Connection.__index = Connection
@@ -70,6 +71,12 @@ local function finish(self, text)
   connections.failAll(self, text)
 end
 
+---- Writing
+
+local function send(self, text)
+  if not self.ending then self.isDeaf = not self.process:write(text .. "\n") end
+end
+
 ---- Reading
 
 local function takeLine(self, line)
@@ -78,7 +85,7 @@ local function takeLine(self, line)
   if not messages then return self.diagnostics:log("wrote what is no message: " .. line) end
   for _, message in ipairs(messages) do
     local reply = connections.take(self, message)
-    if reply then self.process:write(reply .. "\n") end
+    if reply then send(self, reply) end
   end
 end
 
@@ -111,17 +118,15 @@ local function readLastErrors(self)
   while readErrors(self) do end
 end
 
--- A process that is over has left nobody who could write. One that has only closed its output
--- cannot answer any more.
+-- A process that is over has left nobody who could write. One that has only closed its output or
+-- its input is of no use any more.
 local function lookForEnd(self, isAtEnd)
-  local how = self.process:ending()
-  if how and (isAtEnd or self.endsAt and core.monotonic() >= self.endsAt) then
-    readLastErrors(self)
-    return finish(self, how)
-  end
-  if not isAtEnd and not how then return end
-  self.endsAt = self.endsAt or core.monotonic() + SECONDS_TO_END
-  if not how and core.monotonic() >= self.endsAt then finish(self, "it closed its output") end
+  local how, now = self.process:ending(), core.monotonic()
+  if not how and not isAtEnd and not self.isDeaf then return end
+  self.endsAt = self.endsAt or now + SECONDS_TO_END
+  if not (how and isAtEnd) and now < self.endsAt then return end
+  if how then readLastErrors(self) end
+  finish(self, how or isAtEnd and "it closed its output" or "it closed its input")
 end
 
 ---@return boolean moved
@@ -131,8 +136,7 @@ function Connection:advance()
     finish(self, "it belongs to the process that this one was forked from")
     return true
   end
-  -- A pipe that nobody reads any more is told by the end of the output.
-  self.process:flush()
+  if not self.isDeaf then self.isDeaf = not self.process:flush() end
   local moved, isAtEnd = readOutput(self)
   if self.ending then return true end
   moved = readErrors(self) or moved
@@ -152,12 +156,7 @@ function Connection:prepare(readable, writable)
   return self.endsAt and LOOK_AGAIN_SECONDS or nil
 end
 
----- Writing
-
-local function send(self, text)
-  -- What a broken pipe would say, its end says better.
-  if not self.ending then self.process:write(text .. "\n") end
-end
+---- Asking
 
 ---@param call moonpad.McpCall
 function Connection:start(call)
