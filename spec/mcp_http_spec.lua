@@ -278,6 +278,7 @@ describe("a server behind an address", function()
       { { status = 502, body = page }, "HTTP 502: 502 Bad Gateway" },
       { { status = 503, body = ("x"):rep(1000) }, "HTTP 503: " .. ("x"):rep(300) .. "..." },
       { { status = 429, headers = { ["Retry-After"] = "0" } }, "HTTP 429: " },
+      { { raw = "" }, "its answer broke off: " },
       { { raw = "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 50\r\n\r\n{" },
         "its answer broke off: " },
       { web.stream({}), "its answer ended without a result" },

@@ -165,13 +165,16 @@ static mp_http_options read_options(lua_State *L) {
   options.connect_timeout = (long)integer_option(L, "connectTimeoutMs", 0);
   options.idle_timeout = (long)integer_option(L, "idleTimeoutMs", 0);
   options.max_unread = (size_t)integer_option(L, "maxUnreadBytes", DEFAULT_MAX_UNREAD);
+  lua_getfield(L, 2, "sendOnce");
+  options.is_sent_once = lua_toboolean(L, -1);
+  lua_pop(L, 1);
   options.headers = read_headers(L);
   return options;
 }
 
 /*
 ** client:start{ url, method, headers = { "Name: value" }, body? = "text" or { "pieces" }, caFile?,
-** timeoutMs?, connectTimeoutMs?, idleTimeoutMs?, maxUnreadBytes? }
+** timeoutMs?, connectTimeoutMs?, idleTimeoutMs?, maxUnreadBytes?, sendOnce? }
 */
 static int client_start(lua_State *L) {
   mp_http_client *client = check_client(L);

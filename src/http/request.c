@@ -165,6 +165,10 @@ static CURLcode set_sharing(CURL *easy, const char *url) {
   return curl_easy_setopt(easy, CURLOPT_PIPEWAIT, 1L);
 }
 
+static CURLcode set_connection(CURL *easy, const mp_http_options *options) {
+  return options->is_sent_once ? curl_easy_setopt(easy, CURLOPT_FRESH_CONNECT, 1L) : set_sharing(easy, options->url);
+}
+
 static void set_callbacks(mp_http_request *request) {
   CURL *easy = request->easy;
   curl_easy_setopt(easy, CURLOPT_PRIVATE, request);
@@ -191,7 +195,7 @@ static bool configure(mp_http_request *request, const mp_http_options *options) 
   set_callbacks(request);
   set_times(request, options);
   return curl_easy_setopt(easy, CURLOPT_URL, options->url) == CURLE_OK && set_method(request, options) == CURLE_OK &&
-         set_safety(easy, options) == CURLE_OK && set_sharing(easy, options->url) == CURLE_OK &&
+         set_safety(easy, options) == CURLE_OK && set_connection(easy, options) == CURLE_OK &&
          curl_easy_setopt(easy, CURLOPT_USERAGENT, "moonpad/" MOONPAD_VERSION) == CURLE_OK &&
          set_headers(request, options->headers);
 }

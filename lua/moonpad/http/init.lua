@@ -26,6 +26,8 @@ local http = {}
 ---to wait; false: no further attempt; nil: as the headers say
 ---@field maxBodyBytes integer? of what `collect` and `poll` put together; default 64 MiB
 ---@field maxUnreadBytes integer? above it the transfer pauses until it is read; default 1 MiB
+---@field sendOnce boolean? over a connection of its own: over one that was used before, and that the server closes just
+---then, a request may be sent once more, whatever `attempts` says
 ---@field caFile string? certificates to trust instead of the system's; default: $CURL_CA_BUNDLE, or $SSL_CERT_FILE
 
 local LARGEST = 2147483647
@@ -95,6 +97,7 @@ local FIELDS = fields.new {
   { "retryAdvice", "function", arguments = "status, headers, body" },
   { "maxBodyBytes", integerFrom(0), default = 64 * 1024 * 1024 },
   { "maxUnreadBytes", integerFrom(0), default = 1024 * 1024 },
+  { "sendOnce", "boolean" },
   { "caFile", "string" },
 }:describes "moonpad.HttpOptions"
 
@@ -121,7 +124,8 @@ function http.request(options)
   return jobs.new(plan)
 end
 
----Sleeps until something has happened to any request (or a retry is due), at most that long.
+---Sleeps until something has happened to any request (or a retry is due), or a child process has
+---said something, at most that long.
 ---For loops that have nothing else to do: `http.poll` between two steps, instead of asking
 ---again and again.
 ---@param seconds number

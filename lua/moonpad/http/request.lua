@@ -75,6 +75,7 @@ local function start(job)
     url = plan.url, method = plan.method, headers = headerLines(plan), body = plan.body, caFile = plan.caFile,
     timeoutMs = left < math.huge and math.max(1, math.ceil(left * 1000)) or 0,
     connectTimeoutMs = plan.connectTimeoutMs, idleTimeoutMs = plan.idleTimeoutMs, maxUnreadBytes = plan.maxUnreadBytes,
+    sendOnce = plan.sendOnce,
   }
   if not request then return fail(job, message, kind) end
   job.request = request

@@ -80,9 +80,11 @@ function Connection:start(call)
   -- The user's function may have taken its time. Whoever waits for the answer looks at the clock.
   local left = math.max(1, math.ceil((call.deadline - core.monotonic()) * 1000)) + SLACK_MS
   local body = jsonrpc.encode(call.method, call.params, call.id)
+  -- What a call has done cannot be undone.
+  local isCall = call.method == "tools/call"
   local job = request {
     url = self.url, headers = headers, body = body, timeoutMs = left, idleTimeoutMs = 0,
-    attempts = call.method == "tools/call" and 1 or ATTEMPTS,
+    attempts = isCall and 1 or ATTEMPTS, sendOnce = isCall,
   }
   self.calls[call.id] = call
   self.exchanges[call] = { job = job, size = 0 }
