@@ -201,7 +201,10 @@ describe("bin/moonpad", function()
     assert.same({ "openai", false, "OPENAI_BASE_URL" }, { openai.adapter, openai.hasKey, openai.addressVariable })
     local pipe <close> = assert(io.popen "OPENAI_API_KEY=sk-secret bin/moonpad models")
     local out = pipe:read "a"
-    assert.matches("openai/ .* OPENAI_API_KEY +set +https://api.openai.com/v1", out)
+    assert.matches("\nopenai +OPENAI_API_KEY +set +https://api.openai.com/v1", out)
+    local secret = "http://u:pw@host/v1?key=sk-secret"
+    local hidden <close> = assert(io.popen(("OPENAI_BASE_URL='%s' bin/moonpad models --json"):format(secret)))
+    assert.matches('"address":"http://host/v1"', hidden:read "a", 1, true)
     assert.is_nil(out:find("sk-secret", 1, true))
   end)
 

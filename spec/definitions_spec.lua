@@ -210,8 +210,11 @@ describe("what is wrong with a definition", function()
     local openai = moonpad.models.openai { model = "m", apiKey = "x" }
     refuses(moonpad.agent, { name = "A", model = openai }, {
       { { config = { temperature = 0 / 0 } }, 'agent "A".config.temperature: NaN cannot be encoded' },
-      { { config = { maxOutputTokens = 1 / 0 } },
-        'agent "A".config.maxOutputTokens: an infinite number cannot be encoded' },
+      { { config = { temperature = 1 / 0 } }, 'agent "A".config.temperature: an infinite number cannot be encoded' },
+      { { config = { maxOutputTokens = 0 } },
+        'agent "A".config.maxOutputTokens: expected a whole number from 1, got 0' },
+      { { config = { maxOutputTokens = 2.5 } },
+        'agent "A".config.maxOutputTokens: expected a whole number from 1, got 2.5' },
       { { config = { extra = { f = print } } }, 'agent "A".config.extra.f: a function cannot be encoded' },
       { { config = { stopSequences = { "\xE9" } } },
         'agent "A".config.stopSequences[1]: the string is not valid UTF-8 (byte 1)' },
@@ -248,7 +251,7 @@ describe("what is wrong with a definition", function()
   end)
 
   it("of a model's name is said when the agent is made", function()
-    checks.raises("invalid_argument", 'model "gtp-4o": no adapter is known for this name', moonpad.agent,
+    checks.raises("invalid_argument", 'model "gtp-4o": no provider is known for this name', moonpad.agent,
       { name = "A", model = "gtp-4o" })
   end)
 
@@ -454,6 +457,14 @@ describe("models of providers", function()
       for _, headers in ipairs { { x = 3 }, { x = "a\nb" }, { "x" } } do
         local options = { model = "m", apiKey = "k", headers = headers }
         checks.raises("invalid_argument", "headers", moonpad.models[name], options)
+      end
+      -- They would make the rest of a body the beginning of somebody else's request.
+      for _, header in ipairs { "Content-Length", "transfer-encoding", "Connection", "Expect", "TE" } do
+        local said = ("models.%s.headers.%s: is not for you to set"):format(name, header)
+        checks.raises("invalid_argument", said, moonpad.models[name],
+          { model = "m", apiKey = "k", headers = { [header] = "5" } })
+        checks.raises("invalid_argument", ("http.request.headers.%s: is not for you to set"):format(header),
+          moonpad.http.request, { url = "http://127.0.0.1:1", headers = { [header] = "5" } })
       end
       assert.equal("m", moonpad.models[name] { model = "m", apiKey = "k", headers = { ["x-one"] = "1" } }.name)
     end

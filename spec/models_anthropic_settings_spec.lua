@@ -23,7 +23,9 @@ describe("settings of models.anthropic", function()
   -- What is sent, and what is left out.
   local function sent(name, config, streaming)
     web:script { ["/messages"] = ANSWER }
-    local _, last = model.ask(make(name), model.say("Hi", { config = config, streaming = streaming }))
+    local _, last = model.ask(make(name), model.say("Hi", {
+      config = config, streaming = streaming, tools = { { name = "f" } },
+    }))
     local left = last.customMetadata and last.customMetadata.leftOut or {}
     return web:sent(1), table.concat(left, " ")
   end

@@ -98,7 +98,7 @@ describe("models.anthropic", function()
         stop_sequences = { "END" }, tool_choice = { type = "any" }, metadata = { user_id = "u" },
         output_config = { format = { type = "json_schema", schema = schema } },
       }, body)
-      body = sentFor(model.say("Hi", { config = { toolChoice = "f" } }))
+      body = sentFor(model.say("Hi", { config = { toolChoice = "f" }, tools = { { name = "f" } } }))
       assert.are.same({ type = "tool", name = "f" }, body.tool_choice)
       local err = model.failure(make(), model.say("Hi", { config = { seed = 3 } }))
       assert.are.equal("invalid_argument", err.code)

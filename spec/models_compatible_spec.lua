@@ -384,6 +384,31 @@ describe("a key that is a function", function()
     end
   end)
 
+  it("says why it has none, as an error of the model's", function()
+    local function failure(apiKey)
+      local err = model.failure(openai.new { model = "m", baseUrl = web.url, apiKey = apiKey })
+      assert.are.same({ "model", "openai", "m" }, { err.code, err.provider, err.model })
+      return err.message
+    end
+    assert.are.equal("models.openai.apiKey: the vault is closed",
+      failure(function() return nil, "the vault is closed" end))
+    assert.matches("^models.openai.apiKey: .*the vault is closed", failure(function() error "the vault is closed" end))
+  end)
+
+  it("counts into the time of the request", function()
+    web:script { ["/chat/completions"] = { hang = true } }
+    local instance = openai.new {
+      model = "m", baseUrl = web.url, timeoutMs = 2000, maxRetries = 0,
+      apiKey = function()
+        moonpad.sleep(1.5)
+        return "some-key"
+      end,
+    }
+    local before = moonpad.clock()
+    assert.are.equal("timeout", model.failure(instance).kind)
+    assert.is_true(moonpad.clock() - before < 3.2)
+  end)
+
   it("that gives none is an error that names it, and does not show what it gave", function()
     for given, said in pairs {
       [false] = "models.openai.apiKey: the function returned boolean, not a key",

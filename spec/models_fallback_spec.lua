@@ -74,8 +74,29 @@ describe("models.fallback", function()
     assert.is_false(asked)
   end)
 
-  it("raises what the last one failed of", function()
-    checks.raises("model", "two", ask, fallback { failing "one", failing "two" })
+  it("tells what all have failed of, where none has answered", function()
+    local err = checks.raises("model", "no model has answered: one; two; three", ask,
+      fallback { failing "one", fallback { failing "two", failing "three" } })
+    assert.are.same({ "one", "two", "three" }, moonpad.toTable(err.failedModels))
+    local known = moonpad.models.openai { model = "m", baseUrl = "http://127.0.0.1:1/v1", maxRetries = 0 }
+    err = checks.raises("model", "no model has answered: one; openai", ask, fallback { failing "one", known })
+    assert.are.same({ "m", "connect" }, { err.model, err.kind })
+    checks.raises("model", "failed: only", ask, fallback { failing "only" })
+  end)
+
+  it("tells what those have failed of that stand for several", function()
+    local function good() return "good" end
+    local text, event = ask(fallback { failing "one", fallback { failing "two", good } })
+    assert.are.equal("good", text)
+    assert.are.same({ "one", "two" }, moonpad.toTable(event.customMetadata.failedModels))
+    event = select(2, ask(fallback { fallback { failing "one", failing "two" }, good }))
+    assert.are.same({ "one", "two" }, moonpad.toTable(event.customMetadata.failedModels))
+  end)
+
+  it("takes an answer with nothing in it for none, as it is without a fallback", function()
+    local text, event = ask(fallback { function() return {} end, function() return "second" end })
+    assert.are.equal("second", text)
+    assert.are.same({ "the model returned an empty table" }, moonpad.toTable(event.customMetadata.failedModels))
   end)
 
   it("takes names, whose keys may be missing", function()
@@ -140,7 +161,8 @@ describe("models.fallback", function()
     checks.raises("invalid_argument", "models.fallback: expected at least one model", fallback, {})
     checks.raises("invalid_argument", "models.fallback[2]: expected a function, a model object or", fallback,
       { function() end, 5 })
-    checks.raises("invalid_argument", 'model "nobody/knows": no adapter is known', fallback, { "nobody/knows" })
+    checks.raises("invalid_argument", 'model "nobody/knows": no model of that name is known', fallback,
+      { "nobody/knows" })
     checks.raises("invalid_argument", "cannot call them all by one name", function()
       fallback { function() return "x" end }:generate { model = "other", contents = {} }
     end)

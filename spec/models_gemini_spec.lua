@@ -80,6 +80,7 @@ describe("models.gemini", function()
     it("maps settings, and adds those of the API", function()
       local schema = { type = "object", properties = {}, required = {} }
       local body = sentFor(model.say("Hi", {
+        tools = { { name = "f" } },
         config = {
           temperature = 0.5, topP = 0.9, topK = 3, maxOutputTokens = 100, stopSequences = { "END" }, seed = 7,
           presencePenalty = 0.1, frequencyPenalty = 0.2, responseSchema = schema, toolChoice = "f",

@@ -181,14 +181,49 @@ describe("a model by its name", function()
   end)
 
   it("says which names are known", function()
-    for _, name in ipairs { "llama3", "openai", "o2", "gpt", "", "gpt-oss:20b", "nobody/x", "openai/", "/x" } do
+    for _, name in ipairs { "llama3", "o2", "gpt", "", "gpt-oss:20b", "/x" } do
       local ok, err = pcall(resolve.model, name)
       assert.are.same({ false, "invalid_argument" }, { ok, err.code })
-      for _, known in ipairs { "gemini-*", "gpt-*", "claude-*", "groq/", "moonpad.models.openai{" } do
+      for _, known in ipairs { "gemini-*", "gpt-*", "claude-*", "ollama/", "moonpad.models.openai{" } do
         assert.is_truthy(err.message:find(known, 1, true))
       end
     end
     assert.has_error(function() resolve.model(nil) end)
+  end)
+
+  it("says what may have been meant", function()
+    for name, said in pairs {
+      ["opnai/gpt-5"] = 'did you mean "openai/gpt-5"?', ["anthropic:claude-x"] = 'did you mean "anthropic/claude-x"?',
+      ["OpenRouter/x/y"] = 'did you mean "openrouter/x/y"?', ["openai/"] = 'missing behind "openai/"',
+      ollama = 'missing: "ollama/..."', ["nobody/x"] = 'no provider is called "nobody"; there are openai, azure',
+    } do
+      local ok, err = pcall(resolve.model, name)
+      assert.are.same({ false, "invalid_argument" }, { ok, err.code })
+      assert.is_truthy(err.message:find(('model "%s": no model of that name is known: '):format(name), 1, true))
+      assert.is_truthy(err.message:find(said, 1, true), err.message)
+    end
+  end)
+
+  it("is of the provider that it names, whatever the address", function()
+    local chat = "/openai/v1/chat/completions"
+    assert.are.same({ "http://gate" .. chat .. " api-key key-a" },
+      resolved({ AZURE_OPENAI_ENDPOINT = "http://gate", AZURE_OPENAI_API_KEY = "key-a" }, "azure/my-gpt"))
+    assert.are.same({
+      "http://gate/v1/publishers/google/models/gemini-x:streamGenerateContent?alt=sse Bearer tok",
+    }, resolved({ GOOGLE_VERTEX_BASE_URL = "http://gate", CLOUDSDK_AUTH_ACCESS_TOKEN = "tok" }, "vertex/gemini-x"))
+    local lines = resolved({}, "groq/x", "vertex/x")
+    assert.matches('model "groq/x": no API key: set the environment variable GROQ_API_KEY, or give '
+      .. 'moonpad.models.openai an apiKey and the baseUrl "https://api.groq.com/openai/v1"', lines[1], 1, true)
+    lines = resolved({ OLLAMA_HOST = "nonsense:x" }, "ollama/x")
+    assert.matches("models.openai: OLLAMA_HOST: expected a host", lines[1], 1, true)
+  end)
+
+  it("is called by its provider in errors", function()
+    local said = model.lua({ OLLAMA_HOST = "127.0.0.1:1" }, [[
+      local instance = require("moonpad.models.resolve").model "ollama/llama3"
+      local ok, err = pcall(function() for _ in instance:generate { contents = {} } do end end)
+      print(err.provider, err.model, err.message)]])
+    assert.matches("^ollama\tllama3\tollama \"llama3\": ", said)
   end)
 
   it("names the variable when the environment's address is none", function()

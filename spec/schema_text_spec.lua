@@ -89,6 +89,12 @@ describe("a strict schema", function()
     assert.are.same({ anyOf = { STRING, { type = "null" } } }, converted.properties.d)
   end)
 
+  it("may be of an object that is empty for sure", function()
+    local empty = { type = "object", properties = {}, additionalProperties = false }
+    assert.are.equal('{"additionalProperties":false,"properties":{},"required":[],"type":"object"}',
+      schemaText.of(strictSchema.of(empty)))
+  end)
+
   it("converts what is referred to", function()
     local converted = strict {
       type = "object", properties = { p = { ["$ref"] = "#/$defs/P" } }, required = { "p" },
@@ -109,7 +115,9 @@ describe("a strict schema", function()
       { type = "object", properties = { a = { allOf = { STRING } } } },
       { type = "object", properties = { a = true } },
       { type = "object", properties = { a = { type = "array", items = { STRING } } } },
-      { type = "object", properties = {}, required = { "missing" } },
+      { type = "object", properties = {}, required = { "missing" } }, { type = "object" },
+      { type = "object", properties = { a = { type = "object" } } }, { type = "object", properties = { a = {} } },
+      { type = "object", properties = { a = { type = "array" } } },
     } do
       local before = moonpad.json.encode(schema)
       assert.is_nil(strict(schema), before)

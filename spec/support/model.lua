@@ -216,6 +216,8 @@ function model.behavesWell(provider)
         [function(request) request.tools[1].parameters = "x" end] = "tools[1].parameters: expected a table",
         [function(request) request.config = "hot" end] = "config: expected a table, got string",
         [function(request) request.config.stopSequences = { 5 } end] = "config.stopSequences[1]: expected a string",
+        [function(request) request.config.toolChoice = "nobody" end] =
+          'config.toolChoice: "nobody" is neither "auto", "none", "any" nor the name of a tool',
         [function(request) request.config.stopSequences = { a = "b" } end] = "config.stopSequences: expected a list",
         [part "Yes"] = "contents[2].parts[2]: expected a table, got string",
         [part { text = 5 }] = "contents[2].parts[2].text: expected a string, got number",

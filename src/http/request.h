@@ -35,7 +35,7 @@ typedef struct mp_http_options {
   long connect_timeout;
   long idle_timeout; /* without a byte sent or received, while the owner reads */
   size_t max_unread; /* bytes; the transfer pauses while more than this waits to be read */
-  /* Over a connection of its own: libcurl sends a request again where one that was used before closes. */
+  /* Over a connection of its own: where one that was used before closes, libcurl sends again. */
   bool is_sent_once;
 } mp_http_options;
 

@@ -18,19 +18,24 @@ local function text(value)
   return value or ""
 end
 
+-- An address of the environment may hold what nobody is to see: a password, or a key behind "?".
+local function addressOf(row)
+  local address = providers.addressOf(row)
+  return address and address:gsub("%?.*$", ""):gsub("^(%a+://)[^/]*@", "%1")
+end
+
 ---@param options table of the command line
 return function(options)
   local list = {}
   for _, row in ipairs(providers.ROWS) do
     list[#list + 1] = {
-      provider = row.name .. "/", names = row.known, adapter = row.adapter, keyVariables = row.keyVariables,
-      hasKey = providers.keyOf(row) ~= nil, key = stateOfKey(row), address = (providers.addressOf(row)),
+      provider = row.name, names = row.known or "", adapter = row.adapter, keyVariables = row.keyVariables,
+      hasKey = providers.keyOf(row) ~= nil, key = stateOfKey(row), address = addressOf(row),
       addressVariable = row.addressVariable,
     }
   end
   output.list(options, {
-    { "PROVIDER", "provider" }, { "NAMES", "names", text }, { "KEY VARIABLE", "keyVariables", joined },
-    { "KEY", "key" }, { "ADDRESS", "address", text },
-    { "ADDRESS VARIABLE", "addressVariable", text },
+    { "PROVIDER", "provider" }, { "KEY VARIABLE", "keyVariables", joined }, { "KEY", "key" },
+    { "ADDRESS", "address", text }, { "ADDRESS VARIABLE", "addressVariable", text }, { "NAMES WITHOUT IT", "names" },
   }, list)
 end

@@ -2,8 +2,8 @@
 --- agents share it.
 local core = require "moonpad.core"
 local driver = require "moonpad.http.client"
-local errorText = require "moonpad.util.error_text"
 local fields = require "moonpad.schema.fields"
+local headers = require "moonpad.http.headers"
 local jobs = require "moonpad.http.request"
 local lists = require "moonpad.util.list"
 
@@ -53,23 +53,6 @@ local METHOD = {
   showsValue = true,
 }
 
--- A value is never quoted: it may be a key.
-local function readHeaders(given, where)
-  if type(given) ~= "table" then fields.refuse(where, "expected a table, got " .. fields.describe(given)) end
-  local headers = {}
-  for name, value in pairs(given) do
-    if type(name) ~= "string" or not name:find "^[%w!#$%%&'*+.^_`|~-]+$" then
-      fields.refuse(where, "a name consists of letters, digits and some signs, got " .. errorText.show(name))
-    elseif type(value) ~= "string" then
-      fields.refuse(where .. "." .. name, "expected a string, got " .. fields.describe(value))
-    elseif value:find "[%c]" then
-      fields.refuse(where .. "." .. name, "must not contain line ends or other control characters")
-    end
-    headers[name:lower()] = value
-  end
-  return headers
-end
-
 -- Pieces need not be put together here: a body may have megabytes.
 local function readBody(given, where)
   if type(given) == "string" then return given end
@@ -86,7 +69,7 @@ end
 local FIELDS = fields.new {
   { "url", checkUrl, required = true },
   { "method", METHOD },
-  { "headers", readHeaders },
+  { "headers", headers.read },
   { "body", readBody },
   { "timeoutMs", integerFrom(0), default = 600000 },
   { "connectTimeoutMs", integerFrom(0), default = 30000 },

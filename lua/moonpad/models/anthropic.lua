@@ -316,9 +316,10 @@ end
 
 ---Makes a Claude model.
 ---@param options moonpad.ModelOptions
+---@param row moonpad.Provider? that the name of the model has said
 ---@return moonpad.HttpModel
-function anthropic.new(options)
-  return provider.new(spec, options)
+function anthropic.new(options, row)
+  return provider.new(spec, options, row)
 end
 
 return anthropic

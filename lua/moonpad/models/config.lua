@@ -19,7 +19,7 @@ end
 ---@field temperature number?
 ---@field topP number?
 ---@field topK number?
----@field maxOutputTokens number?
+---@field maxOutputTokens integer?
 ---@field stopSequences string[]?
 ---@field seed number?
 ---@field presencePenalty number?
@@ -30,12 +30,17 @@ end
 ---@field toolChoice string? "auto", "none", "any", or the name of a tool
 ---@field extra table? handed to the provider as it is
 
+local COUNT = {
+  is = function(value) return math.tointeger(value) ~= nil and value >= 1 end, what = "a whole number from 1",
+  showsValue = true,
+}
+
 -- What at least one provider has. A provider without it refuses it: nothing is lost silently.
 local FIELDS = fields.new {
   { "temperature", "number" },
   { "topP", "number" },
   { "topK", "number" },
-  { "maxOutputTokens", "number" },
+  { "maxOutputTokens", COUNT },
   { "stopSequences", stringList },
   { "seed", "number" },
   { "presencePenalty", "number" },

@@ -46,8 +46,8 @@ end
 -- Asks one model until its answer begins.
 local function begin(generate, request, context)
   local answer, invariant, control, closing = generate(request, context)
-  if answer == nil then
-    error(invariant or core.newError("model", "the model returned nothing"), 0)
+  if answer == nil or type(answer) == "table" and next(answer) == nil then
+    error(invariant or core.newError("model", "the model returned " .. (answer and "an empty table" or "nothing")), 0)
   end
   local function nextChunk()
     local chunk, reason = answer(invariant, control)
@@ -71,9 +71,24 @@ local function isReason(err)
   return not code or REASONS[code] == true
 end
 
-local function textOf(err)
-  if core.isError(err) or type(err) == "table" and type(err.message) == "string" then return err.message end
-  return tostring(err)
+local function fieldOf(err, name)
+  return (core.isError(err) or type(err) == "table") and err[name] or nil
+end
+
+-- Adds what a model has failed of; one that stands for several tells of each.
+local function addFailure(failures, err)
+  local list = fieldOf(err, "failedModels")
+  if type(list) == "table" then return table.move(list, 1, #list, #failures + 1, failures) end
+  local message = fieldOf(err, "message")
+  failures[#failures + 1] = type(message) == "string" and message or tostring(err)
+end
+
+-- None of them has answered. What is known beside the words is of the last one.
+local function raiseAll(failures, err)
+  if #failures == 1 then error(err, 0) end
+  local known = { failedModels = core.array(failures) }
+  for _, name in ipairs { "provider", "model", "status", "kind", "body" } do known[name] = fieldOf(err, name) end
+  core.error("model", "no model has answered: " .. table.concat(failures, "; "), known)
 end
 
 local function noteFailures(response, failures)
@@ -82,7 +97,10 @@ local function noteFailures(response, failures)
   for name, value in pairs(response) do noted[name] = value end
   noted.customMetadata = {}
   for name, value in pairs(response.customMetadata or {}) do noted.customMetadata[name] = value end
-  noted.customMetadata.failedModels = core.array(failures)
+  local list = table.move(failures, 1, #failures, 1, {})
+  -- One that stands for several has its own.
+  local inner = noted.customMetadata.failedModels or {}
+  noted.customMetadata.failedModels = core.array(table.move(inner, 1, #inner, #list + 1, list))
   return noted
 end
 
@@ -112,8 +130,9 @@ function Fallback:generate(request, context)
       return begin(modelLike.asFunction(self.models[index]), request, context)
     end)
     if ok then return responses(attempt, failures), nil, nil, attempt.closing end
-    if index == #self.models or not isReason(attempt) then error(attempt, 0) end
-    failures[index] = textOf(attempt)
+    if not isReason(attempt) then error(attempt, 0) end
+    addFailure(failures, attempt)
+    if index == #self.models then raiseAll(failures, attempt) end
   end
 end
 

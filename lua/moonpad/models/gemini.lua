@@ -163,9 +163,10 @@ end
 
 ---Makes a Gemini model.
 ---@param options moonpad.ModelOptions
+---@param row moonpad.Provider? that the name of the model has said
 ---@return moonpad.HttpModel
-function gemini.new(options)
-  return provider.new(spec, options)
+function gemini.new(options, row)
+  return provider.new(spec, options, row)
 end
 
 return gemini

@@ -1,8 +1,8 @@
 --- What all models behind HTTP have in common: sending, streaming, and errors that tell no secrets.
 local bodyText = require "moonpad.models.body_text"
-local callable = require "moonpad.util.callable"
 local core = require "moonpad.core"
 local coroutines = require "moonpad.runtime.coroutines"
+local credentials = require "moonpad.models.credentials"
 local http = require "moonpad.http"
 local modelOptions = require "moonpad.models.options"
 local origin = require "moonpad.models.origin"
@@ -37,6 +37,7 @@ local provider = {}
 ---@field leftOut string[] settings that the model would refuse
 ---@field headers table<string, string>
 ---@field secrets moonpad.ModelSecrets
+---@field began number (core.monotonic)
 ---@field received integer bytes
 ---@field body table of the first request
 ---@field exchange moonpad.ModelExchange
@@ -92,9 +93,10 @@ end
 ---Makes a model of a provider.
 ---@param spec moonpad.ProviderAdapter
 ---@param options moonpad.ModelOptions
+---@param row moonpad.Provider? that the name of the model has said
 ---@return moonpad.HttpModel
-function provider.new(spec, options)
-  local settings = modelOptions.read(spec, options)
+function provider.new(spec, options, row)
+  local settings = modelOptions.read(spec, options, row)
   local self = setmetatable({ name = settings.model, provider = spec.name, baseUrl = settings.baseUrl }, Model)
   settingsOf[self] = settings
   http.prepare()
@@ -112,7 +114,8 @@ end
 
 local function newError(call, text, fields)
   fields = fields or {}
-  fields.provider, fields.model = call.settings.spec.name, call.model
+  local row = call.settings.provider
+  fields.provider, fields.model = row and row.name or call.settings.spec.name, call.model
   local message = ('%s "%s": %s'):format(fields.provider, call.model, text)
   return core.newError("model", show(call, message, BODY_SHOWN), fields)
 end
@@ -183,13 +186,20 @@ local function addressOf(call)
   return address .. (address:find("?", 1, true) and "&" or "?") .. settings.query
 end
 
+-- The key, and what came before a pause, have taken their time as well.
+local function timeLeft(call)
+  local limit = call.settings.timeoutMs
+  if limit == 0 then return 0 end
+  return math.max(1, math.ceil(limit - (core.monotonic() - call.began) * 1000))
+end
+
 local function send(call, body)
   local settings = call.settings
   local headers = mergeHeaders({}, call.headers)
   headers.accept = headers.accept or (call.stream and "text/event-stream" or "application/json")
   return http.request {
     url = addressOf(call), method = "POST", headers = headers, body = bodyText.encode(body, settings.spec.conversation),
-    timeoutMs = settings.timeoutMs, idleTimeoutMs = settings.idleTimeoutMs, attempts = settings.attempts,
+    timeoutMs = timeLeft(call), idleTimeoutMs = settings.idleTimeoutMs, attempts = settings.attempts,
     caFile = settings.caFile, retryAdvice = retryAdvice.of,
   }
 end
@@ -374,27 +384,15 @@ local function iterate(call)
   end
 end
 
--- A key that is a function is asked anew for each request, and may wait: what it gives may expire.
-local function keyFor(settings)
-  local key = settings.apiKey
-  if not callable.is(key) then return key end
-  local given = key()
-  local where = ("models.%s.apiKey"):format(settings.spec.name)
-  if type(given) ~= "string" then
-    core.error("model", ("%s: the function returned %s, not a key"):format(where, type(given)))
-  end
-  modelOptions.checkKeyText(given, where)
-  return given
-end
-
 -- A request may say whether to stream, in place of the model's own `stream`.
 local function newCall(settings, request)
   local stream = request.streaming
   if stream == nil then stream = settings.stream end
   local call = {
-    settings = settings, model = request.model, stream = stream, apiKey = keyFor(settings), leftOut = {}, received = 0,
+    settings = settings, model = request.model, stream = stream, began = core.monotonic(), leftOut = {}, received = 0,
     continued = 0,
   }
+  call.apiKey = credentials.of(settings, request.model)
   call.headers = headersOf(call)
   call.secrets = secretsOf(settings, call.apiKey, call.headers)
   return call

@@ -11,7 +11,8 @@ local ADAPTERS = { anthropic = true, fallback = true, gemini = true, openai = tr
 return setmetatable({}, {
   __index = function(self, name)
     if not ADAPTERS[name] then return nil end
-    local value = require("moonpad.models." .. name).new
+    local new = require("moonpad.models." .. name).new
+    local function value(options) return new(options) end
     rawset(self, name, value)
     return value
   end,

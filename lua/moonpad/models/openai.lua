@@ -214,21 +214,22 @@ local responsesSpec = responses.adapter(spec.headers, spec.takesSchema)
 
 -- Only OpenAI's own server is known to have the newer one. What is wrong with the options is said
 -- by whoever reads them.
-local function apiOf(options)
+local function apiOf(options, row)
   if type(options) ~= "table" then return "chat" end
   if options.api ~= nil then return options.api end
   local model, baseUrl = options.model, options.baseUrl
   if type(model) ~= "string" then return "chat" end
-  if baseUrl == nil then baseUrl = providers.addressOf(providers.named "openai", model) end
-  local row = type(baseUrl) == "string" and providers.ofAddress(baseUrl)
-  return row and row.name == "openai" and openaiModels.needsResponses(model) and "responses" or "chat"
+  if baseUrl == nil then baseUrl = providers.addressOf(row or providers.named "openai", model) end
+  local server = type(baseUrl) == "string" and providers.ofAddress(baseUrl)
+  return server and server.name == "openai" and openaiModels.needsResponses(model) and "responses" or "chat"
 end
 
 ---Makes a model behind one of the APIs of OpenAI.
 ---@param options moonpad.ModelOptions
+---@param row moonpad.Provider? that the name of the model has said
 ---@return moonpad.HttpModel
-function openai.new(options)
-  return provider.new(apiOf(options) == "responses" and responsesSpec or spec, options)
+function openai.new(options, row)
+  return provider.new(apiOf(options, row) == "responses" and responsesSpec or spec, options, row)
 end
 
 return openai

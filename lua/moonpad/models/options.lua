@@ -3,6 +3,7 @@ local callable = require "moonpad.util.callable"
 local core = require "moonpad.core"
 local fields = require "moonpad.schema.fields"
 local providers = require "moonpad.models.providers"
+local requestHeaders = require "moonpad.http.headers"
 
 local options = {}
 
@@ -38,20 +39,6 @@ function options.checkKeyText(key, where)
   end
 end
 
--- What a header may be called, by RFC 9110.
-local HEADER_NAME = "^[%w!#$%%&'*+%-.^_`|~]+$"
-
-local function checkHeaders(headers, where)
-  if type(headers) ~= "table" then fields.refuse(where, "expected a table, got " .. fields.describe(headers)) end
-  for name, value in pairs(headers) do
-    if type(name) ~= "string" or not name:find(HEADER_NAME) then
-      fields.refuse(where, ("%s is no name of a header"):format(tostring(name)))
-    elseif type(value) ~= "string" or value:find "[\r\n%z]" then
-      fields.refuse(where, ("%s: expected a string of one line"):format(name))
-    end
-  end
-end
-
 local FROM_0 = fields.integerFrom(0)
 
 local FIELDS = fields.new {
@@ -61,23 +48,27 @@ local FIELDS = fields.new {
   { "baseUrl", "string" },
   { "api", fields.oneOf { "responses", "chat" } },
   { "stream", "boolean", default = true },
-  { "timeoutMs", FROM_0 },
+  { "timeoutMs", FROM_0, default = 600000 },
   { "idleTimeoutMs", FROM_0 },
   { "maxRetries", FROM_0, default = 3 },
-  { "headers", checkHeaders, default = {} },
+  { "headers", requestHeaders.read, default = {} },
   { "caFile", "string" },
   { "maxResponseBytes", FROM_0, default = DEFAULT_MAX_RESPONSE },
 }:describes "moonpad.ModelOptions"
 
+local function isHost(authority)
+  return authority:find "^[^:%[%]]+$" or authority:find "^[^:%[%]]+:%d+$" or authority:find "^%[[%x:.]+%]:?%d*$"
+end
+
 -- The address without what stands behind "?", and that.
 local function splitAddress(where, base, example)
   local address, query = base:match "^([^?]*)%??(.*)$"
-  if not address:lower():find "^https?://[^/#@]+" or base:find "[%c%s#]" then
-    fields.refuse(where, "expected an address like " .. example)
-  end
-  if address:match "^%a+://([^/]*)":find("@", 1, true) then
+  local authority = address:lower():match "^https?://([^/#]+)"
+  if not authority or base:find "[%c%s#]" then fields.refuse(where, "expected an address like " .. example) end
+  if authority:find("@", 1, true) then
     fields.refuse(where, "must not contain a user or a password; give apiKey or headers")
   end
+  if not isHost(authority) then fields.refuse(where, "expected a host, and perhaps a port, as in " .. example) end
   return address:gsub("/+$", ""), query ~= "" and query or nil
 end
 
@@ -89,26 +80,47 @@ function options.serverOf(address)
   return scheme .. "://" .. host:gsub(scheme == "https" and ":443$" or ":80$", "")
 end
 
----Refuses a model whose key is nowhere.
----@param model string its name
----@param adapter string
----@param variables string[] of the environment, that could hold it
-function options.refuseWithoutKey(model, adapter, variables)
+---@class moonpad.AskedProvider the provider that a model is to be of
+---@field row moonpad.Provider
+---@field isNamed boolean? the name of the model says so, and not the adapter that was taken
+---@field model string its name for people
+
+local function refuseWithoutKey(spec, asked)
+  local row = asked.row
+  local advice = asked.isNamed and (' and the baseUrl "%s"'):format(row.baseUrl or "of the server") or ""
   core.error("invalid_argument", ('model "%s": no API key: set the environment variable %s, or give '
-    .. "moonpad.models.%s an apiKey"):format(model, table.concat(variables, " or "), adapter))
+    .. "moonpad.models.%s an apiKey%s"):format(asked.model, table.concat(row.keyVariables, " or "), spec.name, advice))
 end
 
 -- The environment's key belongs to the provider, and to the server that the environment names in
 -- its place, which may want none. An address from the options gets the key from the options.
-local function findKey(spec, row, read, isOfEnvironment)
+local function findKey(spec, asked, read, isOfEnvironment)
   if read.apiKey or read.baseUrl then return read.apiKey end
-  local key, variable = providers.keyOf(row)
+  local key, variable = providers.keyOf(asked.row)
   if key then
     options.checkKeyText(key, ("models.%s: %s"):format(spec.name, variable))
-  elseif not isOfEnvironment then
-    options.refuseWithoutKey(read.model, spec.name, row.keyVariables)
+  elseif not isOfEnvironment and asked.row.needsKey ~= false then
+    refuseWithoutKey(spec, asked)
   end
   return key
+end
+
+local function findBase(asked, read)
+  if read.baseUrl then return read.baseUrl, false end
+  local base, isOfEnvironment = providers.addressOf(asked.row, read.model)
+  if not base then
+    core.error("invalid_argument", ('model "%s": no address: set the environment variable %s'):format(
+      asked.model, asked.row.addressVariable))
+  end
+  return base, isOfEnvironment
+end
+
+-- Which provider the given model is of; of a name that says it, another address is still a server
+-- of that provider's kind.
+local function askedProvider(spec, model, row)
+  local own = providers.named(spec.provider)
+  if not row or row == own then return { row = own, model = model } end
+  return { row = row, isNamed = true, model = row.name .. "/" .. model }
 end
 
 ---@class moonpad.ModelSettings
@@ -128,25 +140,23 @@ end
 ---Reads what a user gave to an adapter.
 ---@param spec moonpad.ProviderAdapter
 ---@param given moonpad.ModelOptions
+---@param row moonpad.Provider? that the name of the model has said
 ---@return moonpad.ModelSettings
-function options.read(spec, given)
+function options.read(spec, given, row)
   local where = "models." .. spec.name
   local known = spec.apis and FIELDS or FIELDS:without "api"
   if type(given) ~= "table" then fields.refuse(where, "expected a table of options, got " .. type(given)) end
   known:checkNames(given, where)
   local read = known:read(given, where)
-  local row = providers.named(spec.provider)
-  local base, isOfEnvironment = read.baseUrl, false
-  if not base then base, isOfEnvironment = providers.addressOf(row, read.model) end
-  local source = read.baseUrl and where .. ".baseUrl" or ("%s: %s"):format(where, row.addressVariable)
-  local address, query = splitAddress(source, base, row.baseUrl)
-  local headers = {}
-  for name, value in pairs(read.headers) do headers[name:lower()] = value end
-  local provider = providers.ofAddress(address)
+  local asked = askedProvider(spec, read.model, row)
+  local base, isOfEnvironment = findBase(asked, read)
+  local source = read.baseUrl and where .. ".baseUrl" or ("%s: %s"):format(where, asked.row.addressVariable)
+  local address, query = splitAddress(source, base, asked.row.baseUrl or "https://name.example")
+  local provider = providers.ofAddress(address) or asked.isNamed and asked.row or nil
   return {
     spec = spec, model = read.model, api = read.api, baseUrl = address, query = query,
     server = options.serverOf(address), provider = provider, quirks = provider and provider.quirks or {},
-    apiKey = findKey(spec, row, read, isOfEnvironment), headers = headers, stream = read.stream,
+    apiKey = findKey(spec, asked, read, isOfEnvironment), headers = read.headers, stream = read.stream,
     timeoutMs = read.timeoutMs, idleTimeoutMs = read.idleTimeoutMs, caFile = read.caFile,
     attempts = read.maxRetries + 1,
     maxBytes = read.maxResponseBytes > 0 and read.maxResponseBytes or math.maxinteger,

@@ -83,7 +83,7 @@ providers.ROWS = {
     name = "openai", adapter = "openai", baseUrl = "https://api.openai.com/v1", hosts = { "%.openai%.com$" },
     keyVariables = { "OPENAI_API_KEY" }, addressVariable = "OPENAI_BASE_URL",
     patterns = { "^gpt%-", "^chatgpt%-", "^o[134]$", "^o[134]%-", "^codex%-", "^ft:" }, except = { "^gpt%-oss" },
-    known = "gpt-*, chatgpt-*, o1*, o3*, o4*, codex-*",
+    known = "gpt-*, chatgpt-*, o1*, o3*, o4*, codex-*, ft:*",
     quirks = { maxTokens = "max_completion_tokens", schema = "strict", schemaWithTools = true },
   },
   {
@@ -102,7 +102,7 @@ providers.ROWS = {
     name = "google", adapter = "gemini", baseUrl = "https://generativelanguage.googleapis.com/v1beta",
     hosts = { "^generativelanguage%.googleapis%.com$" }, keyVariables = { "GOOGLE_API_KEY", "GEMINI_API_KEY" },
     addressVariable = "GOOGLE_GEMINI_BASE_URL", address = withVersion "v1beta",
-    patterns = { "^gemini%-", "^models/" }, known = "gemini-*",
+    patterns = { "^gemini%-", "^models/" }, known = "gemini-*, models/*",
   },
   {
     name = "vertex", adapter = "gemini", hosts = { "aiplatform%.googleapis%.com$" },
@@ -119,7 +119,7 @@ providers.ROWS = {
     name = "mistral", adapter = "openai", baseUrl = "https://api.mistral.ai/v1", hosts = { "%.mistral%.ai$" },
     keyVariables = { "MISTRAL_API_KEY" },
     patterns = { "^mistral%-", "^magistral%-", "^ministral%-", "^codestral%-", "^devstral%-", "^pixtral%-" },
-    known = "mistral-*, magistral-*, codestral-*",
+    known = "mistral-*, magistral-*, ministral-*, codestral-*, devstral-*, pixtral-*",
     quirks = {
       maxTokens = "max_tokens", noStreamOptions = true, schema = "strict", callIds = "short", seed = "random_seed",
     },
@@ -154,7 +154,7 @@ providers.ROWS = {
   },
   {
     name = "moonshot", adapter = "openai", baseUrl = "https://api.moonshot.ai/v1", hosts = { "%.moonshot%.%a+$" },
-    keyVariables = { "MOONSHOT_API_KEY" }, patterns = { "^kimi%-", "^moonshot%-" }, known = "kimi-*",
+    keyVariables = { "MOONSHOT_API_KEY" }, patterns = { "^kimi%-", "^moonshot%-" }, known = "kimi-*, moonshot-*",
     quirks = { reasoning = "thinking" },
   },
   {

@@ -2,6 +2,7 @@
 --- once, so that adapters can rely on it.
 local coroutines = require "moonpad.runtime.coroutines"
 local declarations = require "moonpad.schema.fields"
+local errorText = require "moonpad.util.error_text"
 local fields = require "moonpad.models.fields"
 local lists = require "moonpad.util.list"
 
@@ -105,6 +106,20 @@ local REQUEST = declarations.new {
   { "streaming", "boolean" },
 }
 
+local CHOICES = { auto = true, none = true, any = true }
+
+-- The choice of a tool that is not there would be refused by the provider. Its own tools have names
+-- that it knows.
+local function checkToolChoice(request, where)
+  local choice = type(request.config) == "table" and request.config.toolChoice
+  if type(choice) ~= "string" or CHOICES[choice] or #request.providerTools > 0 then return end
+  for _, tool in ipairs(request.tools) do
+    if tool.name == choice then return end
+  end
+  declarations.refuse(where .. ": config.toolChoice",
+    ('"%s" is neither "auto", "none", "any" nor the name of a tool'):format(errorText.valid(choice)))
+end
+
 ---@param request table
 ---@param where string for messages
 ---@return table request of the same content, to be read only
@@ -112,6 +127,7 @@ function requestCheck.check(request, where)
   REQUEST:checkNames(request, where)
   local checked = REQUEST:read(fields.withoutNulls(request), where)
   for _, name in ipairs { "contents", "tools", "providerTools" } do checked[name] = checked[name] or {} end
+  checkToolChoice(checked, where)
   return checked
 end
 

@@ -1,7 +1,6 @@
 --- A model by its name alone: which provider it is, which adapter speaks to it, and where its key
 --- is.
 local core = require "moonpad.core"
-local modelOptions = require "moonpad.models.options"
 local providers = require "moonpad.models.providers"
 
 local resolve = {}
@@ -26,16 +25,35 @@ local function parse(name)
   return row and { provider = row, model = name } or nil
 end
 
-local function refuseUnknown(name)
-  local known, names = {}, {}
-  for _, row in ipairs(providers.ROWS) do
-    known[#known + 1], names[#names + 1] = row.known, row.name .. "/"
+local function names()
+  local known, behind = {}, {}
+  for _, row in ipairs(providers.ROWS) do known[#known + 1], behind[#behind + 1] = row.known, row.name end
+  return known, behind
+end
+
+-- What may have been meant: "opnai/gpt-5", "openai:gpt-5", "openai/".
+local function advise(name, rows)
+  local first, sign, rest = name:match "^([%w._-]+)([/:])(.*)$"
+  if not first then
+    return providers.named(name) and ('behind it the name of a model is missing: "%s/..."'):format(name) or nil
   end
-  local message = 'model "%s": no adapter is known for this name. Known are %s, and names behind a provider: %s. '
-    .. "For any other model set OPENAI_BASE_URL to a server that speaks like OpenAI, or give an object, such as "
-    .. 'moonpad.models.openai{ model = "%s", baseUrl = "http://localhost:11434/v1" }, or a function'
+  local nearest = providers.named(first) and first or core.nearestName(first, rows)
+  if rest == "" and nearest then return ('the name of a model is missing behind "%s/"'):format(nearest) end
+  if nearest then return ('did you mean "%s/%s"?'):format(nearest, rest) end
+  return sign == "/" and ('no provider is called "%s"; there are %s'):format(first, table.concat(rows, ", ")) or nil
+end
+
+local function refuseUnknown(name)
+  local known, rows = names()
+  local advice = advise(name, rows)
+  if advice then
+    core.error("invalid_argument", ('model "%s": no model of that name is known: %s'):format(name, advice))
+  end
+  local message = 'model "%s": no provider is known for this name. Known are %s; other names have their provider in '
+    .. 'front, as in "ollama/%s" (`moonpad models` lists them). For a server that speaks like OpenAI set '
+    .. 'OPENAI_BASE_URL, or give an object: moonpad.models.openai{ model = "%s", baseUrl = "http://..." }'
   return core.error("invalid_argument",
-    message:format(name, table.concat(known, ", "), table.concat(names, ", "), name))
+    message:format(name, table.concat(known, ", "), name:find "%S" and name or "name", name))
 end
 
 ---Which provider a name means.
@@ -68,32 +86,19 @@ end
 ---@return boolean
 function resolve.takesSchema(name, schema, hasTools)
   local found = resolve.find(name)
-  local address = providers.addressOf(found.provider, found.model)
-  local server = address and providers.ofAddress(address)
+  local row, adapter = found.provider, adapterOf(found.provider)
+  local address = providers.addressOf(row, found.model)
+  local server = address and providers.ofAddress(address) or row.name ~= adapter.provider and row or nil
   local settings = { model = found.model, provider = server, quirks = server and server.quirks or {} }
-  return adapterOf(found.provider).takesSchema(settings, schema, hasTools)
+  return adapter.takesSchema(settings, schema, hasTools)
 end
 
-local function refuseWithoutAddress(name, row)
-  core.error("invalid_argument", ('model "%s": no address: set the environment variable %s'):format(
-    name, row.addressVariable))
-end
-
----Makes the model of that name, with the key from the environment.
+---Makes the model of that name, with the key and the address from the environment.
 ---@param name string
 ---@return moonpad.HttpModel
 function resolve.model(name)
   local found = resolve.find(name)
-  local row, adapter = found.provider, adapterOf(found.provider)
-  -- The adapter itself finds the address and the key of its own provider.
-  if row.name == adapter.provider then return adapter.new { model = found.model } end
-  local baseUrl, isOfEnvironment = providers.addressOf(row, found.model)
-  if not baseUrl then refuseWithoutAddress(name, row) end
-  local apiKey = providers.keyOf(row)
-  if not apiKey and row.needsKey ~= false and not isOfEnvironment then
-    modelOptions.refuseWithoutKey(name, row.adapter, row.keyVariables)
-  end
-  return adapter.new { model = found.model, baseUrl = baseUrl, apiKey = apiKey }
+  return adapterOf(found.provider).new({ model = found.model }, found.provider)
 end
 
 return resolve

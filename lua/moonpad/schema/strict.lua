@@ -59,6 +59,9 @@ end
 -- nil where some part cannot be said so.
 local function strictObject(schema)
   if schema.additionalProperties then return nil end
+  -- An object of anything would become one that is always empty.
+  local hasProperties = schema.properties ~= nil and next(schema.properties) ~= nil
+  if not hasProperties and schema.additionalProperties == nil then return nil end
   schema.properties = schema.properties or {}
   local required = {}
   for _, name in ipairs(schema.required or {}) do required[name] = true end
@@ -88,6 +91,9 @@ function strict(schema)
   if type(schema) ~= "table" or schema[1] ~= nil then return nil end
   for _, keyword in ipairs(REFUSED) do
     if schema[keyword] ~= nil then return nil end
+  end
+  if not (schema.type or schema.anyOf or schema.enum or schema["$ref"] or schema.const ~= nil or schema.properties) then
+    return nil
   end
   local wasNullable = schema.nullable == true
   for _, name in ipairs { "anyOf", "$defs", "definitions" } do
