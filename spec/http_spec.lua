@@ -626,9 +626,9 @@ describe("HTTP", function()
     it("for silence does not run while nobody reads", function()
       local size = 24 * 1024 * 1024
       web:script { ["/a"] = { body = ("x"):rep(65536), times = size // 65536, split = 65536 } }
-      local job <close> = request("/a", { maxUnreadBytes = 65536, idleTimeoutMs = 1000 })
+      local job <close> = request("/a", { maxUnreadBytes = 65536, idleTimeoutMs = 2500 })
       job:wait()
-      core.sleep(1.6)
+      core.sleep(3.2)
       local body, message = job:collect()
       assert.are.equal(size, #(body or message))
     end)
