@@ -315,6 +315,93 @@ describe("an MCP server", function()
     assert.equal("flooded", call(script(), "flood", { lines = 20000 }).result)
   end)
 
+  -- How long the longest step took of a run that fails, and the error.
+  local function runOf(set)
+    local invocation = caller(set, { "echo", {}, "c1" }):start { userId = "u", sessionId = "s", newMessage = "go" }
+    local longest, ok, result = 0, true, "waiting"
+    while ok and result do
+      local begin = core.monotonic()
+      ok, result = pcall(invocation.step, invocation)
+      longest = math.max(longest, core.monotonic() - begin)
+    end
+    assert.is_false(ok)
+    return longest, result.message
+  end
+
+  it("that floods its output or its standard error holds up nobody, and its time is over when it is over", function()
+    local message = [['{"jsonrpc":"2.0","method":"notifications/x"}']]
+    for command, expected in pairs {
+      ["exec yes"] = "; it wrote what is no message: y", ["exec yes " .. message] = "",
+      ["exec 3>&1; exec yes >&2"] = "; it said: y\ny\ny\ny\ny",
+      ["yes & exec yes >&2"] = "; it wrote what is no message: y; it said: y\ny\ny\ny\ny",
+    } do
+      -- A step may be held up by what else the machine does, but not each time.
+      local longest, tries = math.huge, 0
+      while longest >= 0.05 and tries < 3 do
+        tries = tries + 1
+        local begin = core.monotonic()
+        local step, text = runOf(servers.open { command = { "sh", "-c", command }, timeoutMs = 1000 })
+        assert.equal('MCP server "sh": did not answer within 1 second' .. expected, text)
+        assert.is_true(core.monotonic() - begin < LONG / 4)
+        servers.closeAll()
+        longest = math.min(longest, step)
+      end
+      assert.is_true(longest < 0.05, command .. " " .. longest)
+    end
+  end)
+
+  it("that is over is over, although what it has left behind floods its streams", function()
+    for command, expected in pairs { ["yes &"] = "wrote what is no message: y", ["yes >&2 &"] = "said: y" } do
+      local set = servers.open { command = { "sh", "-c", command .. " sleep 0.1; exit 3" } }
+      local begin = core.monotonic()
+      assert.matches("it ended with exit code 3; it " .. expected, failure(set.tools, set).message)
+      assert.is_true(core.monotonic() - begin < LONG / 2)
+    end
+  end)
+
+  it("that writes text in place of messages is quoted when it does not answer or ends, without secrets", function()
+    local env = { KEY = "the-secret-key" }
+    local command = "echo $KEY is served at port 3000; "
+    local set = servers.open { command = { "sh", "-c", command .. "exec cat >&2" }, timeoutMs = 300, env = env }
+    assert.matches("did not answer within 0.3 seconds; it wrote what is no message: [redacted] is served at port 3000",
+      failure(set.tools, set).message, 1, true)
+    set = servers.open { command = { "sh", "-c", command .. "exit 2" }, env = env }
+    assert.equal('MCP server "sh": it ended with exit code 2; it wrote what is no message: [redacted] is served at '
+      .. "port 3000", failure(set.tools, set).message)
+    -- What came before an answer has nothing to do with what is missing now.
+    set = servers.open { command = { "sh", "-c", "echo hello; exec lua5.4 spec/helpers/mcp_server.lua" },
+      timeoutMs = 1000 }
+    assert.equal('MCP server "sh": did not answer tools/call within 1 second', failure(call, set, "mute").message)
+  end)
+
+  it("has its log told little of a flood", function()
+    local logged = {}
+    local log = core.log
+    core.log = function(_, _, message) logged[#logged + 1] = message end
+    local set = script()
+    local ok, err = pcall(support.run, caller(set, { "garbage", {}, "c1" }, { "garbage", {}, "c2" },
+      { "flood", { lines = 20000 }, "c3" }), "go")
+    core.log = log
+    assert.is_true(ok, err)
+    local said = ('MCP server "lua5.4 mcp_server.lua": '):len() + 1
+    for index, message in ipairs(logged) do logged[index] = message:sub(said) end
+    assert.equal("wrote what is no message: { not json", logged[1])
+    assert.equal("writes more that is no message; it is left out", logged[6])
+    assert.equal(1, countIn(logged, "writes more that is no message; it is left out"))
+    assert.is_true(countIn(logged, "says more than 200 lines a second; the rest is left out") >= 1)
+    assert.is_true(countIn(logged, ("y"):rep(100)) < 20000)
+  end)
+
+  it("that has said much since is asked again for its tools", function()
+    local log = support.tmpdir() .. "/log"
+    local set = script { "log=" .. log }
+    set:tools()
+    call(set, "chatter", { lines = 900 })
+    support.waitUntil("the end of it", function() return countIn(lines(log), "said") == 1 end)
+    set:tools()
+    assert.equal(2, countIn(lines(log), "tools/list"))
+  end)
+
   it("that closes its output or its input is over", function()
     local handshake = [[read line; echo '{"id":1,"error":{"code":-32601,"message":"no"}}'; read line
       echo '{"id":2,"result":{"protocolVersion":"2025-11-25","capabilities":{"tools":{}}}}'; read line; ]]

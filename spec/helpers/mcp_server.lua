@@ -106,6 +106,14 @@ function tools.flood(args)
   return text "flooded"
 end
 
+-- Answers, says much (less than a pipe holds) that is of no interest, and then that it has changed.
+function tools.chatter(args, id)
+  answer(id, text "")
+  for _ = 1, args.lines do write { method = "notifications/progress" } end
+  write { method = "notifications/tools/list_changed" }
+  note "said"
+end
+
 -- Asks its client for things, and tells what that has answered.
 function tools.ask()
   local answers = {}

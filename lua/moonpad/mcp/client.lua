@@ -36,6 +36,12 @@ local INFO = { name = "moonpad", version = (core._VERSION:gsub("^%a+ ", "")) }
 
 ---- One request
 
+-- What an error says when the time is over.
+local function late(self, what)
+  return ("did not answer%s within %g second%s%s"):format(what, self.timeout, self.timeout == 1 and "" or "s",
+    self.diagnostics:wroteInstead())
+end
+
 local function describe(err)
   return err.code and ("%s (error %d)"):format(err.message, err.code) or err.message
 end
@@ -85,7 +91,7 @@ end
 local function ask(self, connection, method, params, deadline, headers)
   local request <close> = send(self, connection, method, params, deadline, headers)
   if not await({ request }, deadline) then
-    request.call.failure = ("did not answer %s within %g seconds"):format(method, self.timeout)
+    request.call.failure = late(self, " " .. method)
   end
   return request.call
 end
@@ -154,7 +160,7 @@ local function handshake(self, connection, deadline, probe)
   self.wakeAt = deadline
   while true do
     if not await(requests, deadline) then
-      self.diagnostics:fail(("did not answer within %g seconds"):format(self.timeout), true)
+      self.diagnostics:fail(late(self, ""), true)
     end
     -- A slow server of today answers what it was asked first.
     if probe and probe.call.result ~= nil and eraOf(self, probe.call) == "modern" then
@@ -360,7 +366,8 @@ function Client:list(kind)
   return items, function()
     if self.connection ~= connection or connection.ending then return false end
     connection:advance()
-    return not connection.ending and connection.changes[kind] == before and core.monotonic() < expires
+    if connection.ending or connection.isBehind then return false end
+    return connection.changes[kind] == before and core.monotonic() < expires
   end
 end
 

@@ -12,6 +12,7 @@ local connections = {}
 ---@field calls table<integer, moonpad.McpCall> that wait for their answers
 ---@field ending string? why it is of no more use
 ---@field isForgotten boolean? the server has forgotten it: what was asked last was not taken
+---@field isBehind boolean? more has come than there was time for: what is known of it may be out of date
 ---@field notifiesChanges boolean does it hear of changed lists without asking?
 ---@field start fun(self, call: moonpad.McpCall) sends a request
 ---@field notify fun(self, method: string, params: table?) sends what has no answer

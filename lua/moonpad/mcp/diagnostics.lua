@@ -9,6 +9,9 @@ local redact = require "moonpad.models.redact"
 ---@field secrets table<string, boolean>
 ---@field redactor moonpad.Redactor
 ---@field lines string[] the last ones that it has said
+---@field stray string? the first line since the last message that is none
+---@field saidQuota moonpad.McpQuota
+---@field strayQuota moonpad.McpQuota
 ---@field unlogged string[] what no log has been told of
 ---@field lastEnding string? how the last process ended
 ---@field known { session: moonpad.Session? } weak: whose log is told
@@ -18,7 +21,42 @@ Diagnostics.__index = Diagnostics
 -- So much is kept of what it says, for messages and until there is a log.
 local MAX_LINE_BYTES, MAX_SAID_LINES, MAX_UNLOGGED_LINES = 1000, 5, 100
 
+-- So much of a line stands in a message beside other things.
+local MAX_STRAY_BYTES = 200
+
 local diagnostics = {}
+
+---- How much the log is told
+
+---@class moonpad.McpQuota
+---@field most integer lines
+---@field seconds number in so much time
+---@field began number (core.monotonic)
+---@field count integer lines since then
+
+-- Who floods its standard error tells less; lines that are no messages are told a few times for
+-- each process.
+local MAX_LOGGED_LINES, MAX_LOGGED_STRAYS = 200, 5
+
+local function newQuota(most, seconds)
+  return { most = most, seconds = seconds, began = core.monotonic(), count = 0 }
+end
+
+-- Whether one line more may be told, and whether it is the first that may not.
+local function take(quota)
+  local now = core.monotonic()
+  if now - quota.began >= quota.seconds then quota.began, quota.count = now, 0 end
+  quota.count = quota.count + 1
+  return quota.count <= quota.most, quota.count == quota.most + 1
+end
+
+-- Tells the log of a line, or once that there are more.
+local function logWithin(self, quota, text, more)
+  local isWithin, isFirstBeyond = take(quota)
+  if isWithin or isFirstBeyond then self:log(isWithin and text or more) end
+end
+
+---- A server
 
 ---@param name string
 ---@param secrets string[]
@@ -26,8 +64,9 @@ local diagnostics = {}
 function diagnostics.new(name, secrets)
   local self = setmetatable({
     name = name, secrets = {}, redactor = redact.new {}, lines = {}, unlogged = {},
-    known = setmetatable({}, { __mode = "v" }),
+    known = setmetatable({}, { __mode = "v" }), saidQuota = newQuota(MAX_LOGGED_LINES, 1),
   }, Diagnostics)
+  self:forget()
   self:keepSecret(secrets)
   return self
 end
@@ -48,10 +87,11 @@ end
 
 ---A text of the server's, fit to be shown.
 ---@param text string
+---@param limit integer? of bytes
 ---@return string
-function Diagnostics:shown(text)
-  local isCut = #text > MAX_LINE_BYTES
-  return redact.shorten(redact.shapes(self.redactor:text(text, MAX_LINE_BYTES, isCut)), MAX_LINE_BYTES)
+function Diagnostics:shown(text, limit)
+  limit = limit or MAX_LINE_BYTES
+  return redact.shorten(redact.shapes(self.redactor:text(text, limit, #text > limit)), limit)
 end
 
 local function push(list, line, most)
@@ -78,7 +118,27 @@ end
 function Diagnostics:said(line)
   if not line:find "%S" then return end
   push(self.lines, line, MAX_SAID_LINES)
-  self:log(line)
+  logWithin(self, self.saidQuota, line,
+    ("says more than %d lines a second; the rest is left out"):format(MAX_LOGGED_LINES))
+end
+
+---A line of its standard output that is no message.
+---@param line string
+function Diagnostics:wroteNoMessage(line)
+  self.stray = self.stray or line
+  logWithin(self, self.strayQuota, "wrote what is no message: " .. line,
+    "writes more that is no message; it is left out")
+end
+
+---A message has come: what was before is of no interest.
+function Diagnostics:wroteMessage()
+  self.stray = nil
+end
+
+---What it has written in place of the message that is missing, to be added to an error.
+---@return string
+function Diagnostics:wroteInstead()
+  return self.stray and "; it wrote what is no message: " .. self:shown(self.stray, MAX_STRAY_BYTES) or ""
 end
 
 ---Takes note of whose log is to be told.
@@ -93,7 +153,7 @@ end
 
 ---Another process begins.
 function Diagnostics:forget()
-  self.lines = {}
+  self.lines, self.stray, self.strayQuota = {}, nil, newQuota(MAX_LOGGED_STRAYS, math.huge)
 end
 
 ---Raises an error that names the server.

@@ -20,44 +20,50 @@ Connection.__index = Connection
 local MAX_LINE_BYTES = 64 * 1024 * 1024
 local MAX_ERROR_LINE_BYTES = 4096
 
--- So much is read at a time, so that no frame is held up. Each line of errors goes to a log.
-local MAX_READ_BYTES, MAX_READ_ERROR_BYTES = 1024 * 1024, 8192
+-- So long it is read at a time from each stream, however much comes, so that no frame is held up.
+local SLICE = 0.0005
 
 -- How long a process that has closed its output may take to tell how it ended.
 local SECONDS_TO_END = 0.3
+-- So much longer it is read what others still write to its streams, or what nobody had time to read.
+local SECONDS_OF_REMAINS = 0.5
 local LOOK_AGAIN_SECONDS = 0.01
 
 ---- Lines
 
 ---@class moonpad.McpLines
+---@field text string what has come
+---@field position integer in it: so far it has been looked at
 ---@field pieces string[] of the line that is not complete
 ---@field size integer
 ---@field limit integer
 
 local function newLines(limit)
-  return { pieces = {}, size = 0, limit = limit }
+  return { text = "", position = 1, pieces = {}, size = 0, limit = limit }
 end
 
--- Adds what has come and gives the lines that are complete. False: the line is too long.
-local function addPiece(lines, piece, take)
-  local position = 1
-  while true do
-    local stop = piece:find("\n", position, true)
-    local part = piece:sub(position, (stop or #piece + 1) - 1)
-    lines.pieces[#lines.pieces + 1], lines.size = part, lines.size + #part
-    if lines.size > lines.limit then return false end
-    if not stop then return true end
-    local line = table.concat(lines.pieces)
-    lines.pieces, lines.size = {}, 0
-    take(line)
-    position = stop + 1
-  end
+local function addText(lines, text)
+  lines.text, lines.position = text or "", 1
+end
+
+local function hasText(lines)
+  return lines.position <= #lines.text
 end
 
 local function restOf(lines)
   local rest = table.concat(lines.pieces)
   lines.pieces, lines.size = {}, 0
   return rest
+end
+
+-- The next line; nil: it is not complete. False: it is too long.
+local function nextLine(lines)
+  local stop = lines.text:find("\n", lines.position, true)
+  local part = lines.text:sub(lines.position, (stop or #lines.text + 1) - 1)
+  lines.position = (stop or #lines.text) + 1
+  lines.pieces[#lines.pieces + 1], lines.size = part, lines.size + #part
+  if lines.size > lines.limit then return false end
+  return stop and restOf(lines)
 end
 
 ---- The end
@@ -82,51 +88,62 @@ end
 local function takeLine(self, line)
   if not line:find "%S" then return end
   local messages = jsonrpc.read(line)
-  if not messages then return self.diagnostics:log("wrote what is no message: " .. line) end
+  if not messages then return self.diagnostics:wroteNoMessage(line) end
+  self.diagnostics:wroteMessage()
   for _, message in ipairs(messages) do
     local reply = connections.take(self, message)
     if reply then send(self, reply) end
   end
 end
 
--- Whether anything has come, and whether the stream is at its end.
-local function readOutput(self)
-  local size = 0
-  while size < MAX_READ_BYTES do
-    local piece, isAtEnd = self.process:read "output"
-    if not piece then return size > 0, isAtEnd end
-    size = size + #piece
-    if not addPiece(self.output, piece, function(line) takeLine(self, line) end) then
-      finish(self, ("wrote a line of more than %d bytes and was ended"):format(MAX_LINE_BYTES))
-      return true, false
+-- Gives the lines that have come, as long as there is time. Whether any text has, and whether the
+-- stream is at its end.
+local function readLines(self, stream, lines, take)
+  local stop, moved = core.monotonic() + SLICE, false
+  repeat
+    if not hasText(lines) then
+      local text, isAtEnd = self.process:read(stream)
+      addText(lines, text)
+      if not text then return moved, isAtEnd end
     end
+    take(self, nextLine(lines))
+    moved = true
+  until self.ending or core.monotonic() >= stop
+  return moved, false
+end
+
+local function takeOutput(self, line)
+  if line then
+    takeLine(self, line)
+  elseif line == false then
+    finish(self, ("wrote a line of more than %d bytes and was ended"):format(MAX_LINE_BYTES))
   end
-  return true, false
+end
+
+local function takeError(self, line)
+  -- What is longer than a line can be is told in pieces.
+  if line == false then line = restOf(self.errors) end
+  if line then self.diagnostics:said(line) end
 end
 
 -- Whether anything has come.
 local function readErrors(self)
-  local function take(line) self.diagnostics:said(line) end
-  local piece, isAtEnd = self.process:read("error", MAX_READ_ERROR_BYTES)
-  -- What is longer than a line can be is told in pieces.
-  if isAtEnd or piece and not addPiece(self.errors, piece, take) then take(restOf(self.errors)) end
-  return piece ~= nil
+  local moved, isAtEnd = readLines(self, "error", self.errors, takeError)
+  if isAtEnd then self.diagnostics:said(restOf(self.errors)) end
+  return moved
 end
 
--- What a process has left behind that is over: at most what a pipe holds.
-local function readLastErrors(self)
-  while readErrors(self) do end
-end
-
--- A process that is over has left nobody who could write. One that has only closed its output or
--- its input is of no use any more.
-local function lookForEnd(self, isAtEnd)
-  local how, now = self.process:ending(), core.monotonic()
+-- A process that is over has left nobody who could write: at most what the pipes hold is to be
+-- read. One that has only closed its output or its input is of no use any more.
+local function lookForEnd(self, how, isAtEnd, moved)
   if not how and not isAtEnd and not self.isDeaf then return end
+  local now = core.monotonic()
   self.endsAt = self.endsAt or now + SECONDS_TO_END
-  if not (how and isAtEnd) and now < self.endsAt then return end
-  if how then readLastErrors(self) end
-  finish(self, how or isAtEnd and "it closed its output" or "it closed its input")
+  local isRead = how and isAtEnd and not moved
+  if not isRead and now < self.endsAt + (moved and SECONDS_OF_REMAINS or 0) then return end
+  -- What is no line yet will be none.
+  self.diagnostics:said(restOf(self.errors))
+  finish(self, (how or isAtEnd and "it closed its output" or "it closed its input") .. self.diagnostics:wroteInstead())
 end
 
 ---@return boolean moved
@@ -137,10 +154,13 @@ function Connection:advance()
     return true
   end
   if not self.isDeaf then self.isDeaf = not self.process:flush() end
-  local moved, isAtEnd = readOutput(self)
+  -- Before it is read what it has left behind.
+  local how = self.process:ending()
+  local moved, isAtEnd = readLines(self, "output", self.output, takeOutput)
   if self.ending then return true end
   moved = readErrors(self) or moved
-  lookForEnd(self, isAtEnd)
+  self.isBehind = hasText(self.output)
+  lookForEnd(self, how, isAtEnd, moved)
   return moved or self.ending ~= nil
 end
 
@@ -152,6 +172,7 @@ end
 
 ---@return number? seconds
 function Connection:prepare(readable, writable)
+  if hasText(self.output) or hasText(self.errors) then return 0 end
   self.process:descriptors(readable, writable)
   return self.endsAt and LOOK_AGAIN_SECONDS or nil
 end
