@@ -345,16 +345,21 @@ describe("a server behind an address", function()
   it("is asked nothing when its headers cannot be had", function()
     modern(result(2, tools "look"))
     for _, case in ipairs {
-      { function() error("no token today", 0) end, "no token today" },
+      { function() error("no token today", 0) end, name() .. "headers: no token today" },
+      { function() error "no token today" end, name() .. "headers: no token today" },
+      { function() error { message = "no token today" } end, name() .. "headers: no token today" },
+      { function() error() end, name() .. "headers: it failed without an error value" },
+      { function() error "sk-1234567890secret is no token" end, name() .. "headers: [redacted] is no token" },
+      { function() return nil, "no token today" end, name() .. "headers: no token today" },
       { function() end, "moonpad.mcp.headers(): expected a table, got nil" },
       { function() return { A = 1 } end, "moonpad.mcp.headers().A: expected a string, got number" },
       { function() return { ["A B"] = "1" } end, "moonpad.mcp.headers: a name consists of letters" },
       { function() return { A = "secret\n" } end, "moonpad.mcp.headers.a: must not contain line ends" },
     } do
       local err = failure(toolsOf, open { headers = case[1] })
-      local message = type(err) == "string" and err or err.message
-      assert.equal(case[2], message:sub(1, #case[2]))
-      assert.is_nil(message:find "secret")
+      assert.equal(case[2], err.message:sub(1, #case[2]))
+      assert.equal(case[2]:find("MCP", 1, true) and "tool" or "invalid_argument", err.code)
+      assert.is_nil(err.message:find "secret")
     end
     assert.equal(0, #requests())
   end)
@@ -380,6 +385,17 @@ describe("a server behind an address", function()
       assert.equal(name() .. "no [redacted] (error -32000)", failure(call, set, "look").message)
       assert.equal("bad [redacted]", select(2, call(set, "look")))
     end
+  end)
+
+  it("is not let to tell what stands in its address, which is sent as it is", function()
+    path = path .. "/path-secret/in%20two%20words?key=query-secret&n=1&whole%2Dsecret"
+    local page = ("%s: in two words, path-secret, query-secret, whole-secret, n=1"):format(path)
+    answers({ status = 401, body = page }, { status = 401, body = "no path-secret in /mcp" })
+    local set = open()
+    assert.equal(name() .. "refuses access: HTTP 401: [redacted]: [redacted], [redacted], [redacted], [redacted], n=1",
+      failure(set.tools, set).message)
+    assert.equal(1, #requests())
+    assert.equal(name() .. "refuses access: HTTP 401: no [redacted] in /mcp", failure(set.tools, set).message)
   end)
 
   it("is asked side by side, and holds no frame", function()

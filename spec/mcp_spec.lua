@@ -74,6 +74,8 @@ describe("moonpad.mcp", function()
       { { url = "http://h/", env = {} }, "moonpad.mcp.env: does not go with `url`" },
       { { url = "http://h/", cwd = "/" }, "moonpad.mcp.cwd: does not go with `url`" },
       { { url = "ftp://h/" }, "moonpad.mcp.url: must begin with http:// or https:// and a host" },
+      { { url = "http://ann:key@h/" }, "moonpad.mcp.url: must not contain a user or a password; give headers" },
+      { { url = "HTTPS://ann@h?x" }, "moonpad.mcp.url: must not contain a user or a password; give headers" },
       { { url = 1 }, "moonpad.mcp.url: expected a string, got number" },
       { { url = "http://h/", headers = "x" }, "moonpad.mcp.headers: expected a table, got string" },
       { { url = "http://h/", headers = { "x" } }, "moonpad.mcp.headers: expected names of headers, got 1" },
@@ -106,14 +108,25 @@ describe("moonpad.mcp", function()
   it("names a server by its program, and by no argument that may be a key", function()
     for _, case in ipairs {
       { { "npx", "-y", "@scope/server-memory" }, "npx server-memory" },
-      { { "/usr/bin/node", "/a/b/server.mjs" }, "node server.mjs" },
-      { { "uvx", "--from=x", "tool", "key" }, "uvx tool" }, { { "/opt/server", "sk-key" }, "server" },
+      { { "npx", "--yes", "--quiet", "server-memory" }, "npx server-memory" },
+      { { "/usr/bin/node", "/a/b/tickets.mjs" }, "node tickets.mjs" },
+      { { "python3", "-u", "-m", "tickets" }, "python3 tickets" },
+      { { "uvx", "-q", "tool", "key" }, "uvx tool" }, { { "/opt/server", "sk-key" }, "server" },
+      -- Behind any other option its value may stand, or code.
+      { { "uvx", "--from=x", "tool", "key" }, "uvx" }, { { "npx", "--token", "key", "x" }, "npx" },
+      { { "npx", "-y", "--token", "key", "x" }, "npx" }, { { "node", "-e", "key" }, "node" },
+      { { "node", "--import", "key", "/a/b/c.js" }, "node" }, { { "python3", "-c", "key" }, "python3" },
       { { "npx", "postgres://user:key@host" }, "npx" }, { { "npx", "-y" }, "npx" }, { { "npx", "KEY=1" }, "npx" },
-      { { "docker", "run", "-e", "KEY=1", "image" }, "docker" },
+      { { "npx", "" }, "npx" }, { { "docker", "run", "-e", "KEY=1", "image" }, "docker" },
+      -- Files of common names tell nothing without their folders.
+      { { "node", "/srv/mcp/server-everything/dist/index.js" }, "node server-everything/dist/index.js" },
+      { { "node", "dist/main.mjs" }, "node dist/main.mjs" }, { { "python3", "./server.py" }, "python3 server.py" },
+      { { "node", "../../tickets/cli.js" }, "node tickets/cli.js" },
+      { { "node", "a/b/indexes.js" }, "node indexes.js" },
     } do
       assert.equal(('moonpad.mcp: MCP server "%s"'):format(case[2]), tostring(servers.open { command = case[1] }))
     end
-    for _, url in ipairs { "https://ann:key@host.example:8080/s/key?key=1", "https://host.example:8080/key" } do
+    for _, url in ipairs { "https://host.example:8080/s/key?key=1", "https://host.example:8080?key" } do
       assert.equal('moonpad.mcp: MCP server "https://host.example:8080"', tostring(servers.open { url = url }))
     end
   end)
@@ -244,7 +257,7 @@ describe("an MCP server", function()
       { { command = { "no-such-program", "key" } },
         'MCP server "no-such-program": could not be started: no-such-program: No such file or directory' },
       { { command = { "cat" }, cwd = folder .. "/none" },
-        ('MCP server "cat": could not be started: %s/none: No such file or directory'):format(folder) },
+        ('MCP server "cat": could not be started: cwd: %s/none: No such file or directory'):format(folder) },
       { { command = { "lua5.4", "spec/helpers/mcp_server.lua", "broken" } },
         NAME .. "it ended with exit code 4; it said: no such database" },
       { { command = { "lua5.4", "spec/helpers/mcp_server.lua", "deaf" }, timeoutMs = 300 },

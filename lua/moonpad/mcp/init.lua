@@ -4,6 +4,7 @@ local diagnostics = require "moonpad.mcp.diagnostics"
 local errorText = require "moonpad.util.error_text"
 local fields = require "moonpad.schema.fields"
 local lists = require "moonpad.util.list"
+local luaError = require "moonpad.util.lua_error"
 local names = require "moonpad.tools.name"
 local stdio = require "moonpad.mcp.stdio"
 local toolsets = require "moonpad.mcp.toolset"
@@ -90,10 +91,16 @@ local function readHeaders(value, where)
   return copyHeaders(value, where)
 end
 
+local function authorityOf(url)
+  return url:match "^%a+://([^/?#]*)"
+end
+
 local function readUrl(value, where)
   if type(value) ~= "string" then fields.refuse(where, "expected a string, got " .. fields.describe(value)) end
   if not value:lower():find "^https?://[^/?#]" then
     fields.refuse(where, "must begin with http:// or https:// and a host")
+  elseif authorityOf(value):find("@", 1, true) then
+    fields.refuse(where, "must not contain a user or a password; give headers")
   end
 end
 
@@ -139,18 +146,34 @@ local LAUNCHERS = {
   ruby = true, perl = true, lua = true, ["lua5.4"] = true,
 }
 
+-- Their options behind which no value stands. Behind any other, a key may.
+local PLAIN_OPTIONS = { ["-y"] = true, ["--yes"] = true, ["-q"] = true, ["--quiet"] = true, ["-u"] = true,
+  ["-m"] = true }
+
+-- Files whose names tell nothing without the folders that they are in.
+local COMMON_FILES = { index = true, main = true, cli = true, server = true }
+local MAX_FOLDERS = 2
+
+-- "node_modules/server-memory/dist/index.js" -> "server-memory/dist/index.js"
+local function shortened(path)
+  local pieces = {}
+  for piece in path:gmatch "[^/]+" do pieces[#pieces + 1] = piece end
+  local first = #pieces
+  if COMMON_FILES[(pieces[first] or ""):match "^[^.]*"] then
+    while first > 1 and #pieces - first < MAX_FOLDERS and not pieces[first - 1]:find "^%.%.?$" do first = first - 1 end
+  end
+  return table.concat(pieces, "/", first)
+end
+
 -- Of the arguments, which may be keys, only what a launcher runs is shown.
 local function nameOfCommand(command)
   local program = command[1]:match "[^/]+/*$" or command[1]
   if not LAUNCHERS[program] then return program end
-  for index = 2, #command do
-    local argument = command[index]
-    if argument:sub(1, 1) ~= "-" then
-      if argument:find "[=:%s]" then break end
-      return ("%s %s"):format(program, argument:match "[^/]+/*$" or argument)
-    end
-  end
-  return program
+  local index = 2
+  while PLAIN_OPTIONS[command[index]] do index = index + 1 end
+  local run = command[index] or ""
+  if run == "" or run:find "^%-" or run:find "[=:%s]" then return program end
+  return ("%s %s"):format(program, shortened(run))
 end
 
 local function environmentOf(given)
@@ -199,18 +222,51 @@ end
 
 -- Nothing but scheme, host and port: paths and queries may hold keys.
 local function nameOfUrl(url)
-  local scheme, authority = url:match "^(%a+://)([^/?#]*)"
-  return scheme .. (authority:match "@([^@]*)$" or authority)
+  return url:match "^%a+://" .. authorityOf(url)
+end
+
+-- Shorter ones are words.
+local SHORTEST_SECRET = 8
+
+-- What may be a key in an address, as it stands there and as servers read it.
+local function secretsOf(url)
+  local list = {}
+  local function add(text)
+    if #text < SHORTEST_SECRET then return end
+    local read = text:gsub("+", " "):gsub("%%(%x%x)", function(digits) return string.char(tonumber(digits, 16)) end)
+    list[#list + 1], list[#list + 2] = text, read
+  end
+  local path, query = url:match "^%a+://[^/?#]*([^?#]*)%??([^#]*)"
+  for segment in path:gmatch "[^/]+" do add(segment) end
+  for parameter in query:gmatch "[^&;]+" do add(parameter:match "=(.*)" or parameter) end
+  if query ~= "" then add(path .. "?" .. query) end
+  return list
+end
+
+-- What it raises, or returns as a message, is an error of the server that cannot be asked.
+local function askForHeaders(give, about)
+  local ok, headers, reason = xpcall(give, function(err)
+    return type(err) == "string" and errorText.withoutPosition(err) or err
+  end)
+  if not ok then
+    luaError.passOn(headers)
+    if core.isError(headers) and headers.code == "cancelled" then error(headers, 0) end
+    about:fail("headers: " .. errorText.of(headers))
+  elseif headers == nil and reason ~= nil then
+    about:fail("headers: " .. errorText.of(reason))
+  end
+  return headers
 end
 
 local function ofUrl(options)
   local streamable = require "moonpad.mcp.http"
   local given, where = options.headers, "moonpad.mcp.headers"
   local name = ('MCP server "%s"'):format(errorText.valid(nameOfUrl(options.url)))
-  local about = diagnostics.new(name, type(given) == "table" and valuesOf(given) or {})
+  local about = diagnostics.new(name, secretsOf(options.url))
+  about:keepSecret(type(given) == "table" and valuesOf(given) or {})
   local function headers()
     if type(given) ~= "function" then return copyHeaders(given or {}, where) end
-    local read = copyHeaders(given(), where .. "()")
+    local read = copyHeaders(askForHeaders(given, about), where .. "()")
     -- They may be others each time.
     about:keepSecret(valuesOf(read))
     return read

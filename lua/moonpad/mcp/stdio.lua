@@ -219,7 +219,7 @@ function stdio.open(options)
     command = options.command, environment = options.environment, folder = options.folder,
   }
   if not process then
-    local what = failed == "folder" and options.folder or options.command[1]
+    local what = failed == "folder" and "cwd: " .. options.folder or options.command[1]
     return nil, ("could not be started: %s: %s"):format(what, message)
   end
   options.diagnostics:forget()
