@@ -300,6 +300,28 @@ describe("an MCP server", function()
     assert.equal(3, countIn(lines(log), "start"))
   end)
 
+  it("that ends at each start is started once for each request after the first", function()
+    local log = support.tmpdir() .. "/log"
+    local set = script { "log=" .. log, "broken" }
+    for _, starts in ipairs { 2, 3 } do
+      assert.equal(NAME .. "it ended with exit code 4; it said: no such database", failure(set.tools, set).message)
+      assert.equal(starts, countIn(lines(log), "start"))
+    end
+    assert.matches("was started 3 times within a minute", failure(set.tools, set).message)
+    assert.equal(3, countIn(lines(log), "start"))
+  end)
+
+  it("of today that could not start is greeted in its way when it can", function()
+    local folder = support.tmpdir()
+    local log = folder .. "/log"
+    local start = ("test -e %s/ready && exec lua5.4 spec/helpers/mcp_server.lua modern log=%s"):format(folder, log)
+    local set = servers.open { command = { "sh", "-c", start } }
+    assert.matches("it ended with exit code 1", failure(set.tools, set).message)
+    assert(io.open(folder .. "/ready", "w")):close()
+    assert.same({ result = "x" }, (call(set, "echo", { text = "x" })))
+    assert.same({ "start", "initialize", "server/discover", "tools/list", "tools/call" }, lines(log))
+  end)
+
   it("may say what nobody understands", function()
     local set = script()
     for name, text in pairs {

@@ -2,6 +2,7 @@
 --- connection is lost. From 2026-07-28 on each request says who asks; before, a handshake did.
 local core = require "moonpad.core"
 local coroutines = require "moonpad.runtime.coroutines"
+local jsonrpc = require "moonpad.mcp.jsonrpc"
 
 local clients = {}
 
@@ -12,6 +13,7 @@ local clients = {}
 ---@field connection moonpad.McpConnection? that has been greeted
 ---@field greeting moonpad.McpGreeting? that is under way
 ---@field era "modern"|"legacy"|nil of the server, as far as is known
+---@field nextEra "legacy"|nil that the next greeting takes it for when this one fails
 ---@field lastId integer
 ---@field opened moonpad.McpConnection? that is being greeted
 ---@field wakeAt number? when the greeting goes on whatever comes (core.monotonic)
@@ -152,7 +154,13 @@ local function checkReached(self, connection, call)
   if call.failure and not connection.notifiesChanges then self.diagnostics:fail(call.failure) end
 end
 
-local function handshake(self, connection, deadline, probe)
+-- Does a server of today say by that that it knows no handshake?
+local function wantsProbe(err)
+  return MODERN_ERRORS[err.code] or err.code == jsonrpc.METHOD_NOT_FOUND
+end
+
+-- `isProbed`: it was asked before what it speaks. Else false is returned where it knows no handshake.
+local function handshake(self, connection, deadline, isProbed, probe)
   connection.era, connection.version = "legacy", nil
   local params = { protocolVersion = NEWEST_LEGACY, capabilities = {}, clientInfo = INFO }
   local request <close> = send(self, connection, "initialize", params, deadline)
@@ -164,7 +172,8 @@ local function handshake(self, connection, deadline, probe)
     end
     -- A slow server of today answers what it was asked first.
     if probe and probe.call.result ~= nil and eraOf(self, probe.call) == "modern" then
-      return become(self, connection, "modern", MODERN, probe.call.result)
+      become(self, connection, "modern", MODERN, probe.call.result)
+      return true
     end
     local isRefused = request.call.err ~= nil and probe and not probe.call.isDone
     if request.call.isDone and not isRefused then break end
@@ -173,6 +182,7 @@ local function handshake(self, connection, deadline, probe)
   local call = request.call
   if call.failure then self.diagnostics:fail(call.failure, true) end
   if call.err then
+    if not isProbed and wantsProbe(call.err) then return false end
     checkReached(self, connection, call)
     self.diagnostics:fail("refuses the handshake: " .. describe(call.err), true)
   end
@@ -181,6 +191,7 @@ local function handshake(self, connection, deadline, probe)
   become(self, connection, "legacy", result.protocolVersion, result)
   local isUnderWay = connection:notify "notifications/initialized"
   while isUnderWay and isUnderWay() do coroutines.pause(LONGEST_PAUSE) end
+  return true
 end
 
 -- Asks which versions the server speaks. False: it has ended for that.
@@ -197,7 +208,7 @@ local function greetByProbe(self, connection, deadline)
     if call.result == nil then self.diagnostics:fail(describe(call.err)) end
     become(self, connection, "modern", MODERN, call.result)
   else
-    handshake(self, connection, deadline, not call.isDone and probe or nil)
+    handshake(self, connection, deadline, true, not call.isDone and probe or nil)
   end
   return true
 end
@@ -211,14 +222,16 @@ end
 local function greet(self)
   local deadline = core.monotonic() + self.timeout
   local connection = open(self)
-  if self.era ~= "legacy" then
-    if greetByProbe(self, connection, deadline) then return connection end
-    -- Some servers of old end at a request that is no handshake. One of today has failed.
-    if self.era == "modern" then self.diagnostics:fail(connection.ending, true) end
-    connection:close()
-    connection = open(self)
-  end
-  handshake(self, connection, deadline)
+  -- What was one of old may be one of today by now.
+  if self.era == "legacy" and handshake(self, connection, deadline, false) then return connection end
+  if greetByProbe(self, connection, deadline) then return connection end
+  -- Some servers of old end at a request that is no handshake. What was greeted before has failed.
+  if self.era then self.diagnostics:fail(connection.ending, true) end
+  connection:close()
+  -- Should it fail now, the next start is not spent on that again.
+  self.nextEra = "legacy"
+  connection = open(self)
+  handshake(self, connection, deadline, true)
   return connection
 end
 
@@ -239,9 +252,10 @@ local function beginGreeting(self)
       self.connection, self.opened = result, nil
     else
       -- What was known of it does not hold any more.
-      greeting.err, self.era = result, nil
+      greeting.err, self.era = result, self.nextEra
       dropOpened(self)
     end
+    self.nextEra = nil
   end)
   self.greeting = greeting
   return greeting
