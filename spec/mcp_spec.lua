@@ -295,7 +295,7 @@ describe("an MCP server", function()
     for _ = 1, 3 do failure(call, set, "die") end
     local err = failure(set.tools, set)
     assert.equal("tool", err.code)
-    assert.matches("was started 3 times within a minute and is left alone for %d+ seconds; the last time "
+    assert.matches("was started 3 times within a minute and is left alone for %d+ seconds?; the last time "
       .. "it ended with exit code 3; it said: the disk is on fire$", err.message)
     assert.equal(3, countIn(lines(log), "start"))
   end)
@@ -407,6 +407,14 @@ describe("an MCP server", function()
     set = servers.open { command = { "sh", "-c", "echo hello; exec lua5.4 spec/helpers/mcp_server.lua" },
       timeoutMs = 1000 }
     assert.equal('MCP server "sh": did not answer tools/call within 1 second', failure(call, set, "mute").message)
+  end)
+
+  it("that asks and asks, and reads no answers, is not given all of them", function()
+    local set = script()
+    -- The pipes hold some thousands of them.
+    local count = tonumber(call(set, "pester", { lines = 40000 }).result)
+    assert.is_true(count < 20000, count .. " answers")
+    assert.equal("x", call(set, "echo", { text = "x" }).result)
   end)
 
   it("has its log told little of a flood", function()

@@ -125,6 +125,12 @@ function tools.ask()
   return text(table.concat(answers, "\n"))
 end
 
+-- Asks and asks before it reads anything, and tells how many lines came then.
+function tools.pester(args)
+  for index = 1, args.lines do write { id = "s" .. index, method = "ping" } end
+  return text(output "timeout 1 cat | wc -l")
+end
+
 function tools.inside()
   return { content = {}, structuredContent = {
     environment = read "/proc/self/environ", descriptors = output "ls /proc/$PPID/fd", folder = output "pwd",

@@ -2,6 +2,7 @@
 --- connection is lost. From 2026-07-28 on each request says who asks; before, a handshake did.
 local core = require "moonpad.core"
 local coroutines = require "moonpad.runtime.coroutines"
+local diagnostics = require "moonpad.mcp.diagnostics"
 local jsonrpc = require "moonpad.mcp.jsonrpc"
 
 local clients = {}
@@ -40,7 +41,7 @@ local INFO = { name = "moonpad", version = (core._VERSION:gsub("^%a+ ", "")) }
 
 -- What an error says when the time is over.
 local function late(self, what)
-  return ("did not answer%s within %g second%s%s"):format(what, self.timeout, self.timeout == 1 and "" or "s",
+  return ("did not answer%s within %s%s"):format(what, diagnostics.seconds(self.timeout),
     self.diagnostics:wroteInstead())
 end
 

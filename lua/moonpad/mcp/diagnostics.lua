@@ -26,6 +26,13 @@ local MAX_STRAY_BYTES = 200
 
 local diagnostics = {}
 
+---For messages.
+---@param number number
+---@return string "1 second", "0.3 seconds"
+function diagnostics.seconds(number)
+  return ("%g second%s"):format(number, number == 1 and "" or "s")
+end
+
 ---- How much the log is told
 
 ---@class moonpad.McpQuota

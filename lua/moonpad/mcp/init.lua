@@ -194,8 +194,9 @@ local function starter(options, about)
     local now = core.monotonic()
     while starts[1] and now - starts[1] >= SECONDS_OF_STARTS do table.remove(starts, 1) end
     if #starts >= MAX_STARTS then
-      about:fail(("was started %d times within a minute and is left alone for %d seconds; the last time %s")
-        :format(MAX_STARTS, math.ceil(SECONDS_OF_STARTS - (now - starts[1])), about.lastEnding or "it ended"), true)
+      local left = diagnostics.seconds(math.ceil(SECONDS_OF_STARTS - (now - starts[1])))
+      about:fail(("was started %d times within a minute and is left alone for %s; the last time %s")
+        :format(MAX_STARTS, left, about.lastEnding or "it ended"), true)
     end
     starts[#starts + 1] = now
     local connection, message = stdio.open {

@@ -11,6 +11,7 @@ local stdio = {}
 ---@field diagnostics moonpad.McpDiagnostics
 ---@field output moonpad.McpLines
 ---@field errors moonpad.McpLines
+---@field replies integer that may wait until it reads
 ---@field isDeaf boolean? it reads nothing any more
 ---@field endsAt number? when it is taken for over although it lives (core.monotonic)
 local Connection = {}
@@ -83,6 +84,22 @@ local function send(self, text)
   if not self.ending then self.isDeaf = not self.process:write(text .. "\n") end
 end
 
+-- Who asks and asks, and does not read the answers, is not given all of them: they would pile up.
+local MAX_REPLIES = 100
+
+local function isWriting(self)
+  local writable = {}
+  self.process:descriptors({}, writable)
+  return #writable > 0
+end
+
+local function sendReply(self, text)
+  if not isWriting(self) then self.replies = 0 end
+  if self.replies >= MAX_REPLIES then return end
+  self.replies = self.replies + 1
+  send(self, text)
+end
+
 ---- Reading
 
 local function takeLine(self, line)
@@ -92,7 +109,7 @@ local function takeLine(self, line)
   self.diagnostics:wroteMessage()
   for _, message in ipairs(messages) do
     local reply = connections.take(self, message)
-    if reply then send(self, reply) end
+    if reply then sendReply(self, reply) end
   end
 end
 
@@ -226,6 +243,7 @@ function stdio.open(options)
   local self = setmetatable(connections.new(), Connection)
   self.process, self.diagnostics, self.notifiesChanges = process, options.diagnostics, true
   self.output, self.errors = newLines(MAX_LINE_BYTES), newLines(MAX_ERROR_LINE_BYTES)
+  self.replies = 0
   wakeSources.add(self)
   return self
 end
