@@ -42,6 +42,19 @@ local function countIn(list, wanted)
   return count
 end
 
+-- What the core is told for the log while that runs, and is told.
+local function loggedBy(action, ...)
+  local logged, log = {}, core.log
+  core.log = function(session, code, message)
+    logged[#logged + 1] = { session.id, code, message }
+    return log(session, code, message)
+  end
+  local ok, err = pcall(action, ...)
+  core.log = log
+  assert.is_true(ok, err)
+  return logged
+end
+
 after_each(function()
   servers.closeAll()
   support.cleanup()
@@ -419,15 +432,9 @@ describe("an MCP server", function()
 
   it("has its log told little of a flood", function()
     local logged = {}
-    local log = core.log
-    core.log = function(_, _, message) logged[#logged + 1] = message end
-    local set = script()
-    local ok, err = pcall(support.run, caller(set, { "garbage", {}, "c1" }, { "garbage", {}, "c2" },
-      { "flood", { lines = 20000 }, "c3" }), "go")
-    core.log = log
-    assert.is_true(ok, err)
-    local said = ('MCP server "lua5.4 mcp_server.lua": '):len() + 1
-    for index, message in ipairs(logged) do logged[index] = message:sub(said) end
+    local runner = caller(script(), { "garbage", {}, "c1" }, { "garbage", {}, "c2" },
+      { "flood", { lines = 20000 }, "c3" })
+    for index, entry in ipairs(loggedBy(support.run, runner, "go")) do logged[index] = entry[3]:sub(#NAME + 1) end
     assert.equal("wrote what is no message: { not json", logged[1])
     assert.equal("writes more that is no message; it is left out", logged[6])
     assert.equal(1, countIn(logged, "writes more that is no message; it is left out"))
@@ -489,19 +496,11 @@ describe("an MCP server", function()
   end)
 
   it("tells the log what it says on standard error", function()
-    local logged, log = {}, core.log
-    -- What the core is told, and is told.
-    core.log = function(session, code, message)
-      logged[#logged + 1] = { session.id, code, message }
-      return log(session, code, message)
-    end
     local set = servers.open {
       command = { "sh", "-c", "echo ready with the-secret-key >&2; exec lua5.4 spec/helpers/mcp_server.lua" },
       env = { KEY = "the-secret-key" },
     }
-    local ok, err = pcall(support.run, caller(set, { "garbage", {}, "c1" }), "go")
-    core.log = log
-    assert.is_true(ok, err)
+    local logged = loggedBy(support.run, caller(set, { "garbage", {}, "c1" }), "go")
     assert.same({ "s", "tool", 'MCP server "sh": ready with [redacted]' }, logged[1])
     assert.same({ "s", "tool", 'MCP server "sh": wrote what is no message: { not json' }, logged[2])
   end)
