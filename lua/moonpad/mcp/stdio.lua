@@ -21,11 +21,13 @@ Connection.__index = Connection
 local MAX_LINE_BYTES = 64 * 1024 * 1024
 local MAX_ERROR_LINE_BYTES = 4096
 
--- So long it is read at a time from each stream, however much comes, so that no frame is held up.
-local SLICE = 0.0005
+-- So many seconds it is read at a time from each of the two streams, however much comes, so that no
+-- frame is held up.
+local SLICE = 0.00025
 
 -- How long a process that has closed its output may take to tell how it ended.
 local SECONDS_TO_END = 0.3
+
 -- So much longer it is read what others still write to its streams, or what nobody had time to read.
 local SECONDS_OF_REMAINS = 0.5
 local LOOK_AGAIN_SECONDS = 0.01
