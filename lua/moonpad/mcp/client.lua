@@ -160,7 +160,8 @@ local function wantsProbe(err)
   return MODERN_ERRORS[err.code] or err.code == jsonrpc.METHOD_NOT_FOUND
 end
 
--- `isProbed`: it was asked before what it speaks. Else false is returned where it knows no handshake.
+-- `isProbed`: it was asked before what it speaks. Else false is returned where it knows no
+-- handshake.
 local function handshake(self, connection, deadline, isProbed, probe)
   connection.era, connection.version = "legacy", nil
   local params = { protocolVersion = NEWEST_LEGACY, capabilities = {}, clientInfo = INFO }

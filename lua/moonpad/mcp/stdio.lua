@@ -28,7 +28,7 @@ local SLICE = 0.00025
 -- How long a process that has closed its output may take to tell how it ended.
 local SECONDS_TO_END = 0.3
 
--- So much longer it is read what others still write to its streams, or what nobody had time to read.
+-- So much longer it is read what others still write to its streams, or what nobody had time for.
 local SECONDS_OF_REMAINS = 0.5
 local LOOK_AGAIN_SECONDS = 0.01
 
