@@ -127,7 +127,7 @@ end
 
 -- Asks and asks before it reads anything, and tells how many lines came then.
 function tools.pester(args)
-  for index = 1, args.lines do write { id = "s" .. index, method = "ping" } end
+  for index = 1, args.lines do write { id = ("s"):rep(1000) .. index, method = "ping" } end
   return text(output "timeout 1 cat | wc -l")
 end
 
