@@ -6,6 +6,7 @@ local fields = require "moonpad.schema.fields"
 local lists = require "moonpad.util.list"
 local luaError = require "moonpad.util.lua_error"
 local names = require "moonpad.tools.name"
+local requestHeaders = require "moonpad.http.headers"
 local stdio = require "moonpad.mcp.stdio"
 local toolsets = require "moonpad.mcp.toolset"
 
@@ -72,23 +73,9 @@ local function readEnvironment(value, where)
   return environment
 end
 
-local function copyHeaders(given, where)
-  if type(given) ~= "table" then fields.refuse(where, "expected a table, got " .. fields.describe(given)) end
-  local headers = {}
-  for name, value in pairs(given) do
-    if type(name) ~= "string" then
-      fields.refuse(where, "expected names of headers, got " .. errorText.show(name))
-    elseif type(value) ~= "string" then
-      fields.refuse(where .. "." .. name, "expected a string, got " .. fields.describe(value))
-    end
-    headers[name:lower()] = value
-  end
-  return headers
-end
-
 local function readHeaders(value, where)
   if type(value) == "function" then return nil end
-  return copyHeaders(value, where)
+  return requestHeaders.read(value, where)
 end
 
 local function authorityOf(url)
@@ -266,8 +253,8 @@ local function ofUrl(options)
   local about = diagnostics.new(name, secretsOf(options.url))
   about:keepSecret(type(given) == "table" and valuesOf(given) or {})
   local function headers()
-    if type(given) ~= "function" then return copyHeaders(given or {}, where) end
-    local read = copyHeaders(askForHeaders(given, about), where .. "()")
+    if type(given) ~= "function" then return requestHeaders.read(given or {}, where) end
+    local read = requestHeaders.read(askForHeaders(given, about), where .. "()")
     -- They may be others each time.
     about:keepSecret(valuesOf(read))
     return read
