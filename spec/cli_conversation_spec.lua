@@ -364,7 +364,7 @@ describe("bin/moonpad", function()
       assert.matches("GOOGLE_API_KEY or GEMINI_API_KEY", err)
       code, out, err = run(line "--model nonesuch Hello")
       assert.same({ 1, "" }, { code, out })
-      assert.matches('model "nonesuch": no adapter is known', err)
+      assert.matches('model "nonesuch": no provider is known', err)
     end)
 
     it("tells the provider's errors in a line, without the key", function()
