@@ -330,6 +330,7 @@ function Client:request(method, params, headers)
   if call.err then self.diagnostics:fail(describe(call.err)) end
   local result = call.result
   if type(result) ~= "table" then self.diagnostics:fail(("answered %s with no result"):format(method)) end
+  self.diagnostics.answered:value(result)
   if result.resultType == "input_required" then
     self.diagnostics:fail(("asks for something of its user before it can answer %s, which moonpad cannot give")
       :format(method))

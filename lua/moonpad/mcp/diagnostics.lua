@@ -3,11 +3,14 @@
 local contexts = require "moonpad.runtime.context"
 local core = require "moonpad.core"
 local redact = require "moonpad.models.redact"
+local secrets = require "moonpad.models.secrets"
 
 ---@class moonpad.McpDiagnostics
 ---@field name string
 ---@field secrets table<string, boolean>
----@field redactor moonpad.Redactor
+---@field redactor moonpad.Redactor of what is told of it
+---@field keys table<string, boolean> of the secrets those that are surely keys
+---@field answered moonpad.Redactor of what it answers
 ---@field lines string[] the last ones that it has said
 ---@field stray string? the first line since the last message that is none
 ---@field saidQuota moonpad.McpQuota
@@ -66,30 +69,41 @@ end
 ---- A server
 
 ---@param name string
----@param secrets string[]
 ---@return moonpad.McpDiagnostics
-function diagnostics.new(name, secrets)
+function diagnostics.new(name)
   local self = setmetatable({
-    name = name, secrets = {}, redactor = redact.new {}, lines = {}, unlogged = {},
+    name = name, secrets = {}, redactor = redact.new {}, keys = {}, answered = redact.new {}, lines = {}, unlogged = {},
     known = setmetatable({}, { __mode = "v" }), saidQuota = newQuota(MAX_LOGGED_LINES, 1),
   }, Diagnostics)
   self:forget()
-  self:keepSecret(secrets)
   return self
 end
 
----These are not to be shown from now on.
----@param secrets string[]
-function Diagnostics:keepSecret(secrets)
-  local isNew = false
-  for _, secret in ipairs(secrets) do
-    isNew = isNew or not self.secrets[secret]
-    self.secrets[secret] = true
+-- Adds words to a set. A redactor of all, where some are new.
+local function withMore(set, words)
+  local isNew, list = false, {}
+  for _, word in ipairs(words) do
+    isNew = isNew or not set[word]
+    set[word] = true
   end
-  if not isNew then return end
-  local list = {}
-  for secret in pairs(self.secrets) do list[#list + 1] = secret end
-  self.redactor = redact.new(list)
+  for word in pairs(isNew and set or {}) do list[#list + 1] = word end
+  return isNew and redact.new(list) or nil
+end
+
+---These are not to be told from now on.
+---@param words string[]
+function Diagnostics:keepSecret(words)
+  self.redactor = withMore(self.secrets, words) or self.redactor
+end
+
+---The values of headers or variables are not to be told. What a server answers is somebody's text:
+---there, only those that are surely keys are taken out.
+---@param named table<string, string>
+function Diagnostics:keepNamed(named)
+  local values = {}
+  for _, value in pairs(named) do values[#values + 1] = value end
+  self:keepSecret(values)
+  self.answered = withMore(self.keys, secrets.keysOf(named)) or self.answered
 end
 
 ---A text of the server's, fit to be shown.

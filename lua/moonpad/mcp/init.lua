@@ -194,15 +194,10 @@ local function starter(options, about)
   end
 end
 
-local function valuesOf(map)
-  local list = {}
-  for _, value in pairs(map or {}) do list[#list + 1] = value end
-  return list
-end
-
 local function ofProcess(options)
   local name = ('MCP server "%s"'):format(errorText.valid(nameOfCommand(options.command)))
-  local about = diagnostics.new(name, valuesOf(options.env))
+  local about = diagnostics.new(name)
+  about:keepNamed(options.env or {})
   return about, starter(options, about)
 end
 
@@ -250,13 +245,14 @@ local function ofUrl(options)
   local streamable = require "moonpad.mcp.http"
   local given, where = options.headers, "moonpad.mcp.headers"
   local name = ('MCP server "%s"'):format(errorText.valid(nameOfUrl(options.url)))
-  local about = diagnostics.new(name, secretsOf(options.url))
-  about:keepSecret(type(given) == "table" and valuesOf(given) or {})
+  local about = diagnostics.new(name)
+  about:keepSecret(secretsOf(options.url))
+  about:keepNamed(type(given) == "table" and given or {})
   local function headers()
     if type(given) ~= "function" then return requestHeaders.read(given or {}, where) end
     local read = requestHeaders.read(askForHeaders(given, about), where .. "()")
     -- They may be others each time.
-    about:keepSecret(valuesOf(read))
+    about:keepNamed(read)
     return read
   end
   return about, function() return streamable.open { url = options.url, readHeaders = headers } end

@@ -26,11 +26,15 @@ end
 local SHORTEST_KEY = 8
 local FOR_KEYS = { "auth", "key", "token", "secret", "cookie", "password", "credential" }
 
-local function keysOf(apiKey, headers)
+---The values that are surely keys, by their names.
+---@param named table<string, any> headers, or variables of an environment
+---@param apiKey string? that has no name
+---@return string[]
+function secrets.keysOf(named, apiKey)
   local keys = { apiKey }
-  for name, value in pairs(headers) do
+  for name, value in pairs(named) do
     for _, word in ipairs(FOR_KEYS) do
-      if type(value) == "string" and tostring(name):find(word, 1, true) then keys[#keys + 1] = value end
+      if type(value) == "string" and tostring(name):lower():find(word, 1, true) then keys[#keys + 1] = value end
     end
   end
   for index = #keys, 1, -1 do
@@ -52,7 +56,7 @@ end
 function secrets.new(apiKey, headers, query)
   return {
     apiKey = apiKey, said = redact.new(secretsOf(apiKey, headers, query)),
-    answered = redact.new(keysOf(apiKey, headers)),
+    answered = redact.new(secrets.keysOf(headers, apiKey)),
   }
 end
 
