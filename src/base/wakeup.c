@@ -16,12 +16,14 @@ static bool prepare_fd(int fd) {
 static bool make_pipe(int fds[2]) {
   if (pipe(fds) != 0) return false;
   if (prepare_fd(fds[0]) && prepare_fd(fds[1])) return true;
+  int code = errno;
   close(fds[0]);
   close(fds[1]);
+  errno = code;
   return false;
 }
 
-static bool make_fds(int fds[2]) {
+bool mp_wakeup_make_fds(int fds[2]) {
 #ifdef __linux__
   fds[0] = fds[1] = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
   if (fds[0] >= 0 || errno != ENOSYS) return fds[0] >= 0;
@@ -31,7 +33,7 @@ static bool make_fds(int fds[2]) {
 
 bool mp_wakeup_init(mp_wakeup *wakeup) {
   int fds[2];
-  if (!make_fds(fds)) return false;
+  if (!mp_wakeup_make_fds(fds)) return false;
   *wakeup = (mp_wakeup){fds[0], fds[1], false};
   return true;
 }

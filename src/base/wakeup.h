@@ -13,6 +13,12 @@ typedef struct mp_wakeup {
   bool is_raised;
 } mp_wakeup;
 
+/*
+** Makes what one waits for (the first) and what is written to (the second, which may be the same):
+** both without blocking, and not inherited. False, with the reason in errno: there are none.
+*/
+bool mp_wakeup_make_fds(int fds[2]);
+
 /* False: the system has no descriptor for it, and there is nothing to free. */
 bool mp_wakeup_init(mp_wakeup *wakeup);
 void mp_wakeup_free(mp_wakeup *wakeup);

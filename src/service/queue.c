@@ -2,16 +2,13 @@
 #include "service/queue.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <time.h>
 #include <unistd.h>
-#ifdef __linux__
-#include <sys/eventfd.h>
-#endif
 
 #include "base/condition.h"
 #include "base/error.h"
+#include "base/wakeup.h"
 
 /* ---- The file descriptor: readable while something is done ---- */
 
@@ -27,28 +24,6 @@ static void lower_fd(const moonpad_queue *queue) {
   while (read(queue->read_fd, &raised, sizeof raised) < 0 && errno == EINTR) continue;
 }
 
-static bool prepare_fd(int fd) {
-  return fcntl(fd, F_SETFD, FD_CLOEXEC) == 0 && fcntl(fd, F_SETFL, O_NONBLOCK) == 0;
-}
-
-static bool make_pipe(int fds[2]) {
-  if (pipe(fds) != 0) return false;
-  if (prepare_fd(fds[0]) && prepare_fd(fds[1])) return true;
-  int code = errno;
-  close(fds[0]);
-  close(fds[1]);
-  errno = code;
-  return false;
-}
-
-static bool make_fds(int fds[2]) {
-#ifdef __linux__
-  fds[0] = fds[1] = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-  if (fds[0] >= 0 || errno != ENOSYS) return fds[0] >= 0;
-#endif
-  return make_pipe(fds);
-}
-
 static void close_fds(moonpad_queue *queue) {
   if (queue->read_fd >= 0) close(queue->read_fd);
   if (queue->write_fd >= 0 && queue->write_fd != queue->read_fd) close(queue->write_fd);
@@ -60,7 +35,7 @@ moonpad_status moonpad_queue_fd(moonpad_queue *queue, int *fd, moonpad_error *er
   *fd = -1;
   pthread_mutex_lock(queue->mutex);
   if (queue->read_fd < 0) {
-    if (make_fds(fds)) {
+    if (mp_wakeup_make_fds(fds)) {
       queue->read_fd = fds[0];
       queue->write_fd = fds[1];
       if (queue->wanted > 0) raise_fd(queue);

@@ -28,7 +28,6 @@ local providers = {}
 ---@field schemaWithTools boolean? it takes a schema for the answer beside tools
 ---@field callIds string? "short": ids of calls are nine letters and digits
 ---@field seed string? the name of the setting
----@field fileUrls boolean? it takes addresses of PDF files
 
 local function withPath(path)
   return function(value)
