@@ -68,24 +68,32 @@ LIBRARY := $(BUILD)/libmoonpad.a $(BUILD)/$(SONAME) $(BUILD)/libmoonpad.so
 MODULE := $(BUILD)/moonpad/core.so $(BUILD)/libmoonpad_lua.a
 
 # Modules that load when they are used, so that the core does without artifacts and memories,
-# libcurl, child processes, a terminal and libedit. Without libcurl there is no HTTP, without
-# libedit no editing of lines in the command.
+# libcurl, child processes, a server, a terminal and libedit. Without libcurl there is no HTTP,
+# without libevent and http_parser no server, without libedit no editing of lines in the command.
 AGENT_STORES_SOURCES := $(sort $(wildcard src/agent_stores/*.c))
 HTTP_SOURCES := $(sort $(wildcard src/http/*.c))
 PROCESS_SOURCES := $(sort $(wildcard src/process/*.c))
+SERVER_SOURCES := $(sort $(wildcard src/server/*.c))
 CLI_SOURCES := $(sort $(wildcard src/cli/*.c))
 EDITLINE_SOURCES := $(sort $(wildcard src/editline/*.c))
 AGENT_STORES_OBJECTS := $(call objects,$(AGENT_STORES_SOURCES))
 HTTP_OBJECTS := $(call objects,$(HTTP_SOURCES))
 PROCESS_OBJECTS := $(call objects,$(PROCESS_SOURCES))
+SERVER_OBJECTS := $(call objects,$(SERVER_SOURCES))
 CLI_OBJECTS := $(call objects,$(CLI_SOURCES))
 EDITLINE_OBJECTS := $(call objects,$(EDITLINE_SOURCES))
 CURL_CFLAGS ?= $(shell pkg-config --cflags libcurl 2>/dev/null)
 CURL_LIBS ?= $(shell pkg-config --libs libcurl 2>/dev/null)
+LIBEVENT_CFLAGS ?= $(shell pkg-config --cflags libevent_core 2>/dev/null)
+LIBEVENT_LIBS ?= $(shell pkg-config --libs libevent_core 2>/dev/null)
+# It has no file for pkg-config.
+HTTP_PARSER_LIBS ?= $(shell echo '\#include <http_parser.h>' | $(CC) -E - >/dev/null 2>&1 && echo -lhttp_parser)
+SERVER_LIBS := $(if $(LIBEVENT_LIBS),$(if $(HTTP_PARSER_LIBS),$(LIBEVENT_LIBS) $(HTTP_PARSER_LIBS)))
 EDITLINE_CFLAGS ?= $(shell pkg-config --cflags libedit 2>/dev/null)
 EDITLINE_LIBS ?= $(shell pkg-config --libs libedit 2>/dev/null)
 OPTIONAL := $(BUILD)/moonpad/agent_stores_core.so $(BUILD)/moonpad/cli_core.so $(BUILD)/moonpad/process_core.so \
-            $(if $(CURL_LIBS),$(BUILD)/moonpad/http_core.so) $(if $(EDITLINE_LIBS),$(BUILD)/moonpad/editline_core.so)
+            $(if $(CURL_LIBS),$(BUILD)/moonpad/http_core.so) $(if $(SERVER_LIBS),$(BUILD)/moonpad/server_core.so) \
+            $(if $(EDITLINE_LIBS),$(BUILD)/moonpad/editline_core.so)
 
 # `make V=1` shows the commands themselves.
 Q := $(if $(V),,@)
@@ -104,6 +112,7 @@ all: lib $(MODULE) $(OPTIONAL) left-out ## the C library and the Lua module (the
 
 left-out:
 	$(if $(CURL_LIBS),,@echo 'pkg-config knows no libcurl: built without moonpad.http and models over HTTP.')
+	$(if $(SERVER_LIBS),,@echo 'No libevent, or no http_parser.h, was found: built without moonpad.server.')
 	$(if $(EDITLINE_LIBS),,@echo 'pkg-config knows no libedit: the command is built without editing of lines.')
 
 lib: $(LIBRARY) ## the C library alone: needs no Lua
@@ -172,11 +181,11 @@ define remember
 endef
 
 $(BUILD)/flags: FORCE
-	$(call remember,$(COMPILE) | $(LUA_CFLAGS) | $(CURL_CFLAGS) | $(LINK))
+	$(call remember,$(COMPILE) | $(LUA_CFLAGS) | $(CURL_CFLAGS) | $(LIBEVENT_CFLAGS) | $(LINK))
 
 $(BUILD)/sources: FORCE
 	$(call remember,$(LIBRARY_SOURCES) | $(MODULE_SOURCES) | $(AGENT_STORES_SOURCES) | $(HTTP_SOURCES) | \
-		$(PROCESS_SOURCES) | $(CLI_SOURCES) | $(EDITLINE_SOURCES) | $(TEST_SUPPORT))
+		$(PROCESS_SOURCES) | $(SERVER_SOURCES) | $(CLI_SOURCES) | $(EDITLINE_SOURCES) | $(TEST_SUPPORT))
 
 $(BUILD)/obj/%.o: %.c $(BUILD)/flags
 	@mkdir -p $(@D)
@@ -192,9 +201,10 @@ $(BUILD)/lua_sources.c: scripts/embed_lua.lua $(LUA_FILES) FORCE
 $(MODULE_OBJECTS) $(AGENT_STORES_OBJECTS) $(PROCESS_OBJECTS) $(CLI_OBJECTS): private MODULE_CFLAGS = $(LUA_CFLAGS)
 $(BUILD)/obj/spec/c/test_lua_%.o: private MODULE_CFLAGS = $(LUA_CFLAGS)
 $(HTTP_OBJECTS): private MODULE_CFLAGS = $(LUA_CFLAGS) $(CURL_CFLAGS)
+$(SERVER_OBJECTS): private MODULE_CFLAGS = $(LUA_CFLAGS) $(LIBEVENT_CFLAGS)
 $(EDITLINE_OBJECTS): private MODULE_CFLAGS = $(LUA_CFLAGS) $(EDITLINE_CFLAGS)
-$(MODULE_OBJECTS) $(AGENT_STORES_OBJECTS) $(CLI_OBJECTS) $(HTTP_OBJECTS) $(PROCESS_OBJECTS) $(EDITLINE_OBJECTS): \
-	| have-lua
+$(MODULE_OBJECTS) $(AGENT_STORES_OBJECTS) $(CLI_OBJECTS) $(HTTP_OBJECTS) $(PROCESS_OBJECTS) $(SERVER_OBJECTS) \
+	$(EDITLINE_OBJECTS): | have-lua
 
 have-lua:
 	@test -n "$(LUA_CFLAGS)" || \
@@ -259,6 +269,11 @@ $(BUILD)/moonpad/process_core.so: $(PROCESS_OBJECTS) $(BUILD)/libmoonpad.a $(BUI
 	$(say) LINK $@
 	$(Q)$(LINK) -shared -Wl,-z,nodelete -o $@ $(PROCESS_OBJECTS) $(BUILD)/libmoonpad.a \
 		-Wl,--exclude-libs,ALL $(LIBS)
+
+$(BUILD)/moonpad/server_core.so: $(SERVER_OBJECTS) $(BUILD)/libmoonpad.a $(BUILD)/sources
+	@mkdir -p $(@D)
+	$(say) LINK $@
+	$(Q)$(LINK) -shared -o $@ $(SERVER_OBJECTS) $(BUILD)/libmoonpad.a -Wl,--exclude-libs,ALL $(SERVER_LIBS) $(LIBS)
 
 $(BUILD)/moonpad/cli_core.so: $(CLI_OBJECTS) $(BUILD)/sources
 	@mkdir -p $(@D)

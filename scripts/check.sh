@@ -122,7 +122,7 @@ layers() {
     echo "The C core must not include Lua's headers."
     return 1
   fi
-  if grep -n '#include *"\(agent_stores\|http\|process\)/' -r src/base src/core src/service src/store src/lua; then
+  if grep -n '#include *"\(agent_stores\|http\|process\|server\)/' -r src/base src/core src/service src/store src/lua; then
     echo "The core does without its modules."
     return 1
   fi
@@ -149,7 +149,8 @@ layers() {
     fi
   done
   for file in "$build/libmoonpad.so.0:moonpad_" "$build/moonpad/core.so:(moonpad_|luaopen_)" \
-    "$build/moonpad/agent_stores_core.so:luaopen_" "$build/moonpad/process_core.so:luaopen_"; do
+    "$build/moonpad/agent_stores_core.so:luaopen_" "$build/moonpad/process_core.so:luaopen_" \
+    "$build/moonpad/server_core.so:luaopen_"; do
     strangers=$(nm -D --defined-only "${file%%:*}" | awk '{ print $3 }' | grep -vE "^${file#*:}")
     [ -z "$strangers" ] || { printf '%s exports what is not its API:\n%s\n' "${file%%:*}" "$strangers"; return 1; }
   done

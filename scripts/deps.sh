@@ -8,7 +8,8 @@ set -eu
 cd "$(dirname "$0")/.."
 
 packages="make gcc libc6-dev pkg-config lua5.4 liblua5.4-dev libsqlite3-dev lua-argparse \
-  lua-busted lua-cjson libcmocka-dev libcurl4-openssl-dev libedit-dev lua-socket openssl sqlite3 util-linux bsdutils"
+  lua-busted lua-cjson libcmocka-dev libcurl4-openssl-dev libevent-dev libhttp-parser-dev libedit-dev \
+  lua-socket openssl sqlite3 util-linux bsdutils"
 if [ "${1:-}" = check ]; then
   # libc6-dbg: valgrind needs the symbols of the dynamic linker. libclang-rt-dev: what clang's
   # fuzzer and sanitizers link.

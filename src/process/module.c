@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include "base/buffer.h"
+#include "base/sigpipe.h"
 #include "process/process.h"
 #include "process/start.h"
 
@@ -171,21 +172,11 @@ static int process_id(lua_State *L) {
 
 /* ---- Writing ---- */
 
-/* The SIGPIPE that a write brings is taken away before the host can see it. */
 static ssize_t write_quietly(int fd, const char *data, size_t length) {
-  sigset_t pipe_signal, before, pending;
-  sigemptyset(&pipe_signal);
-  sigaddset(&pipe_signal, SIGPIPE);
-  sigpending(&pending);
-  bool was_pending = sigismember(&pending, SIGPIPE) == 1;
-  pthread_sigmask(SIG_BLOCK, &pipe_signal, &before);
+  mp_sigpipe held;
+  mp_sigpipe_hold(&held);
   ssize_t written = write(fd, data, length);
-  int code = errno;
-  if (written < 0 && code == EPIPE && !was_pending) {
-    while (sigtimedwait(&pipe_signal, NULL, &(struct timespec){0, 0}) < 0 && errno == EINTR) continue;
-  }
-  pthread_sigmask(SIG_SETMASK, &before, NULL);
-  errno = code;
+  mp_sigpipe_release(&held);
   return written;
 }
 
