@@ -46,6 +46,7 @@ if folder then core.setFolder(folder) end
 ---@field plugins moonpad.Plugins plugins that come with moonpad
 ---@field http moonpad.Http HTTP without blocking
 ---@field mcp fun(definition: moonpad.McpOptions): moonpad.McpToolset the tools of an MCP server
+---@field server fun(options: moonpad.ServerOptions): moonpad.Server agents over HTTP
 ---@field testing moonpad.Testing what specs of agents need
 ---@field text fun(text: string, ...: any): moonpad.Part with more arguments: a part with text:format(...)
 ---@field functionCall fun(name: string, args?: table, id?: string): moonpad.Part a part that calls a tool
@@ -128,6 +129,7 @@ local loaders = {
   clock = function() return require("moonpad.runtime.time").clock end,
   sleep = function() return require("moonpad.runtime.time").sleep end,
   http = function() return require "moonpad.http" end,
+  server = function() return require("moonpad.server").define end,
   mcp = function() return require("moonpad.mcp").define end,
 }
 

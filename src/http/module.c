@@ -284,6 +284,13 @@ static int request_done(lua_State *L) {
   return 1;
 }
 
+/* request:isReady(): is there something to read, or an end? */
+static int request_is_ready(lua_State *L) {
+  mp_http_request *request = check_request(L);
+  lua_pushboolean(L, mp_http_unread(request).length > 0 || mp_http_is_done(request));
+  return 1;
+}
+
 /* request:failure() -> message, kind; or nothing: it has not failed */
 static int request_failure(lua_State *L) {
   const char *message;
@@ -324,14 +331,10 @@ int luaopen_moonpad_http_core(lua_State *L) {
                                             {"drain", client_drain},
                                             {"activity", client_activity},
                                             {NULL, NULL}};
-  static const luaL_Reg request_methods[] = {{"status", request_status},
-                                             {"headers", request_headers},
-                                             {"retryAfter", request_retry_after},
-                                             {"redirect", request_redirect},
-                                             {"read", request_read},
-                                             {"done", request_done},
-                                             {"failure", request_failure},
-                                             {NULL, NULL}};
+  static const luaL_Reg request_methods[] = {
+      {"status", request_status},     {"headers", request_headers}, {"retryAfter", request_retry_after},
+      {"redirect", request_redirect}, {"read", request_read},       {"done", request_done},
+      {"isReady", request_is_ready},  {"failure", request_failure}, {NULL, NULL}};
   luaL_checkversion(L);
   make_type(L, CLIENT_TYPE, client_methods, client_close);
   make_type(L, REQUEST_TYPE, request_methods, request_close);

@@ -51,13 +51,13 @@ struct mp_connection {
 
 /* ---- Times ---- */
 
-static struct timeval duration(double seconds) {
+struct timeval mp_connection_duration(double seconds) {
   time_t whole = (time_t)seconds;
   return (struct timeval){whole, (suseconds_t)((seconds - (double)whole) * 1e6)};
 }
 
 static void set_timer(struct event *timer, double seconds) {
-  struct timeval time = duration(seconds);
+  struct timeval time = mp_connection_duration(seconds);
   evtimer_add(timer, &time);
 }
 
@@ -587,7 +587,7 @@ bool mp_connection_open(mp_connections *all, evutil_socket_t fd, const struct so
   bufferevent_setcb(connection->bufferevent, on_read, on_written, on_event, connection);
   bufferevent_setwatermark(connection->bufferevent, EV_READ, 0, READ_AHEAD);
   bufferevent_setwatermark(connection->bufferevent, EV_WRITE, UNSENT_LOW, 0);
-  struct timeval stall = duration(all->limits.timeout);
+  struct timeval stall = mp_connection_duration(all->limits.timeout);
   bufferevent_set_timeouts(connection->bufferevent, NULL, &stall);
   bufferevent_enable(connection->bufferevent, EV_READ | EV_WRITE);
   return true;

@@ -64,6 +64,8 @@ void mp_connections_close(mp_connections *all);
 /* Those that have no request under way end now, others after their answer. */
 void mp_connections_end_idle(mp_connections *all);
 
+struct timeval mp_connection_duration(double seconds);
+
 /* For exchange.c. */
 void mp_connection_receive(mp_connection *connection);
 void mp_connection_send(mp_connection *connection, const char *data, size_t length);

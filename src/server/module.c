@@ -92,29 +92,37 @@ static int server_stop_listening(lua_State *L) {
   return 0;
 }
 
-/* The integers of the table at `index`, in a userdata that is pushed. */
-static const int *check_descriptors(lua_State *L, int index, size_t *count) {
-  luaL_checktype(L, index, LUA_TTABLE);
-  *count = (size_t)lua_rawlen(L, index);
-  int *list = lua_newuserdatauv(L, (*count + 1) * sizeof *list, 0);
-  for (size_t i = 0; i < *count; i++) {
+static void read_descriptors(lua_State *L, int index, mp_server_descriptor *list, size_t count, bool is_for_writing) {
+  for (size_t i = 0; i < count; i++) {
     lua_rawgeti(L, index, (lua_Integer)i + 1);
-    list[i] = (int)luaL_checkinteger(L, -1);
+    list[i].fd = (int)luaL_checkinteger(L, -1);
+    list[i].is_for_writing = is_for_writing;
     lua_pop(L, 1);
   }
-  return list;
 }
 
-/* server:wait(seconds, readable, writable): seconds below 0 have no end */
+/*
+** server:wait(seconds, readable, writable) -> { [fd] = true } of those that are ready; seconds
+** below 0 have no end
+*/
 static int server_wait(lua_State *L) {
   mp_server *server = check_server(L);
   lua_Number seconds = luaL_checknumber(L, 2);
-  mp_server_descriptors descriptors;
-  lua_settop(L, 4);
-  descriptors.readable = check_descriptors(L, 3, &descriptors.readable_count);
-  descriptors.writable = check_descriptors(L, 4, &descriptors.writable_count);
-  mp_server_wait(server, seconds, &descriptors);
-  return 0;
+  luaL_checktype(L, 3, LUA_TTABLE);
+  luaL_checktype(L, 4, LUA_TTABLE);
+  size_t readable = (size_t)lua_rawlen(L, 3), writable = (size_t)lua_rawlen(L, 4), count = readable + writable;
+  mp_server_descriptor *list = lua_newuserdatauv(L, (count + 1) * sizeof *list, 0);
+  memset(list, 0, (count + 1) * sizeof *list);
+  read_descriptors(L, 3, list, readable, false);
+  read_descriptors(L, 4, list + readable, writable, true);
+  mp_server_wait(server, seconds, list, count);
+  lua_newtable(L);
+  for (size_t i = 0; i < count; i++) {
+    if (!list[i].is_ready) continue;
+    lua_pushboolean(L, 1);
+    lua_rawseti(L, -2, list[i].fd);
+  }
+  return 1;
 }
 
 /* server:news() -> an exchange of which something is new, or nil */

@@ -22,7 +22,7 @@ struct mp_server {
   struct event *time_is_over;
   size_t max_connections;
   int port;
-  bool is_woken;         /* a descriptor is ready, or the time is over */
+  bool is_over;          /* the time of a wait */
   bool takes_no_more;    /* there are as many connections as may be */
   struct event *watched; /* room for the descriptors of one wait */
   size_t watched_size;
@@ -59,7 +59,7 @@ static void on_time_is_over(evutil_socket_t fd, short what, void *data) {
   mp_server *server = data;
   (void)fd;
   (void)what;
-  server->is_woken = true;
+  server->is_over = true;
 }
 
 static evutil_socket_t bind_first(const struct addrinfo *list) {
@@ -189,19 +189,25 @@ void mp_server_stop_listening(mp_server *server) {
 /* ---- The loop ---- */
 
 static void on_ready(evutil_socket_t fd, short what, void *data) {
-  mp_server *server = data;
+  mp_server_descriptor *descriptor = data;
   (void)fd;
   (void)what;
-  server->is_woken = true;
+  descriptor->is_ready = true;
 }
 
-static size_t watch(mp_server *server, const int *list, size_t count, short what, size_t done) {
-  for (size_t i = 0; i < count; i++, done++) {
-    struct event *event = &server->watched[done];
-    /* (Those of others are not kept: one that is closed meanwhile may be another one next time.) */
-    if (event_assign(event, server->all->base, list[i], what, on_ready, server) == 0) event_add(event, NULL);
+/* Those of others are not kept: one that is closed meanwhile may be another one next time. */
+static void watch(struct event_base *base, struct event *event, mp_server_descriptor *descriptor) {
+  short what = descriptor->is_for_writing ? EV_WRITE : EV_READ;
+  descriptor->is_ready = false;
+  event_assign(event, base, descriptor->fd, what, on_ready, descriptor);
+  event_add(event, NULL);
+}
+
+static bool is_any_ready(const mp_server_descriptor *descriptors, size_t count) {
+  for (size_t i = 0; i < count; i++) {
+    if (descriptors[i].is_ready) return true;
   }
-  return done;
+  return false;
 }
 
 static bool make_room(mp_server *server, size_t count) {
@@ -225,25 +231,21 @@ static void serve(mp_server *server, int flags) {
   }
 }
 
-void mp_server_wait(mp_server *server, double seconds, const mp_server_descriptors *descriptors) {
-  size_t count = descriptors->readable_count + descriptors->writable_count, watched = 0;
-  server->is_woken = false;
-  if (make_room(server, count)) {
-    watched = watch(server, descriptors->readable, descriptors->readable_count, EV_READ, 0);
-    watched = watch(server, descriptors->writable, descriptors->writable_count, EV_WRITE, watched);
+void mp_server_wait(mp_server *server, double seconds, mp_server_descriptor *descriptors, size_t count) {
+  mp_connections *all = server->all;
+  if (!make_room(server, count)) return; /* out of memory: the caller comes again */
+  server->is_over = seconds == 0;
+  for (size_t i = 0; i < count; i++) watch(all->base, &server->watched[i], &descriptors[i]);
+  if (seconds > 0) {
+    struct timeval time = mp_connection_duration(seconds);
+    evtimer_add(server->time_is_over, &time);
   }
-  if (seconds == 0 || server->all->first_news != NULL) {
-    serve(server, EVLOOP_ONCE | EVLOOP_NONBLOCK);
-  } else {
-    if (seconds > 0) {
-      time_t whole = (time_t)seconds;
-      struct timeval time = {whole, (suseconds_t)((seconds - (double)whole) * 1e6)};
-      evtimer_add(server->time_is_over, &time);
-    }
-    while (!server->is_woken && server->all->first_news == NULL) serve(server, EVLOOP_ONCE | EVLOOP_NO_EXIT_ON_EMPTY);
-    evtimer_del(server->time_is_over);
-  }
-  for (size_t i = 0; i < watched; i++) event_del(&server->watched[i]);
+  do {
+    bool waits = !server->is_over && all->first_news == NULL;
+    serve(server, waits ? EVLOOP_ONCE | EVLOOP_NO_EXIT_ON_EMPTY : EVLOOP_ONCE | EVLOOP_NONBLOCK);
+  } while (!server->is_over && all->first_news == NULL && !is_any_ready(descriptors, count));
+  evtimer_del(server->time_is_over);
+  for (size_t i = 0; i < count; i++) event_del(&server->watched[i]);
 }
 
 mp_exchange *mp_server_news(mp_server *server) {

@@ -25,12 +25,12 @@ typedef struct mp_server_options {
   size_t max_connections;
 } mp_server_options;
 
-typedef struct mp_server_descriptors {
-  const int *readable;
-  size_t readable_count;
-  const int *writable;
-  size_t writable_count;
-} mp_server_descriptors;
+/* A descriptor to wait for. */
+typedef struct mp_server_descriptor {
+  int fd;
+  bool is_for_writing;
+  bool is_ready; /* the answer */
+} mp_server_descriptor;
 
 /* NULL, with the reason in `message`: no such host, the port is taken, out of memory. */
 mp_server *mp_server_new(const mp_server_options *options, char *message, size_t size);
@@ -44,9 +44,9 @@ void mp_server_stop_listening(mp_server *server);
 
 /*
 ** Serves connections until there is news, one of the descriptors is ready, or so many seconds have
-** passed (negative: no end). `descriptors` must be open meanwhile.
+** passed (negative: no end). The descriptors must be open meanwhile.
 */
-void mp_server_wait(mp_server *server, double seconds, const mp_server_descriptors *descriptors);
+void mp_server_wait(mp_server *server, double seconds, mp_server_descriptor *descriptors, size_t count);
 /*
 ** The next exchange of which something is new: it has begun, its body has arrived, what was written
 ** has been sent, or its client is gone. NULL: there is none. The caller gets a reference.

@@ -182,9 +182,18 @@ function Job:step()
   return self:advance() or activity ~= before
 end
 
--- Inside a coroutine to wait is to yield; elsewhere nobody could come back, so it sleeps.
-local function giveWay()
-  if coroutine.isyieldable() then
+---Has something come that nobody has taken yet?
+---@return boolean
+function Job:isReady()
+  if self.isOver or self.chunk then return true end
+  return self.status ~= nil and self.request:isReady()
+end
+
+---Inside a coroutine to wait is to yield; elsewhere nobody could come back, so it sleeps.
+function Job:giveWay()
+  if coroutines.canYield() then
+    coroutines.wait(self.retryAt, self)
+  elseif coroutine.isyieldable() then
     coroutine.yield()
   else
     driver.poll(1)
@@ -194,7 +203,7 @@ end
 -- One step; and between two of them, others get their turn. So a fast sender cannot hold up
 -- a frame.
 local function stepInTurn(job)
-  if job.hasStepped then giveWay() end
+  if job.hasStepped then job:giveWay() end
   job.hasStepped = true
   return job:step()
 end

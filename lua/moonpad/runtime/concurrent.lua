@@ -36,7 +36,7 @@ local function driveAll(context, threads)
   while true do
     local isAlive, hasProgressed = resumeAll(context, threads)
     if not isAlive then return end
-    if not hasProgressed then coroutine.yield() end
+    if not hasProgressed then coroutines.wait() end
   end
 end
 

@@ -224,9 +224,13 @@ function methods:endInvocation()
   callbackState.invocationContext:endInvocation()
 end
 
+-- What waits for a job of moonpad's is told when there is news of it; nobody knows of others.
 local function pauseFor(job)
+  if type(job) == "table" and methodOf(job, "isReady") then return job:giveWay() end
   -- Who polls may find an append done before the run looks again.
-  local _ <close> = core.awaitAppend(job)
+  local append <close> = core.awaitAppend(job)
+  if append then return coroutines.waitForService() end
+  if coroutines.canYield() then return coroutine.yield() end
   coroutines.pause()
 end
 

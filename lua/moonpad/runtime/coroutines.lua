@@ -1,7 +1,8 @@
 --- The coroutines that moonpad drives, and what they yield to whoever drives them.
 ---
 --- A run is a coroutine: `emit` hands an event out of it; a call that asks a store yields STORE
---- until it is done; every other yield (of a tool, a model) means "waiting".
+--- until it is done; moonpad's other waits yield WAIT; every other yield (of a tool, a model) means
+--- "waiting" as well, for something that nobody else knows.
 local core = require "moonpad.core"
 local wakeSources = require "moonpad.runtime.wake_sources"
 
@@ -12,6 +13,13 @@ coroutines.EVENT = {}
 
 -- Yielded by the calls of moonpad.core while a worker asks a store for them.
 coroutines.STORE = core.ASKS_STORE
+
+-- Yielded by moonpad's own waits, which have noted what they wait for.
+coroutines.WAIT = {}
+
+-- Where the step that is being made notes what it waits for; nil where nobody wants to know.
+---@type moonpad.Wait?
+local wait
 
 -- The coroutines that moonpad drives: "new" until they begin, "asks" while one asks a store, else
 -- "begun". In them, waiting means to yield; anywhere else a yield would reach a stranger.
@@ -33,9 +41,16 @@ end
 -- How many of them are being resumed, one within the other: above 0, this is the inside of a run.
 local depth = 0
 
+-- Has it yielded what is none of moonpad's?
+local function isForeign(thread, ok, signal)
+  return ok and signal ~= coroutines.WAIT and signal ~= coroutines.STORE and signal ~= coroutines.EVENT
+    and coroutine.status(thread) == "suspended"
+end
+
 local function leave(thread, ok, signal, event)
   depth = depth - 1
   managed[thread] = signal == coroutines.STORE and "asks" or "begun"
+  if wait and isForeign(thread, ok, signal) then wait.isBlind = true end
   return ok, signal, event
 end
 
@@ -66,14 +81,16 @@ local workSinceLook = 0
 ---whoever drives that one decides.
 ---@param thread thread
 ---@param service moonpad.Service? that gets done what they ask; nil: they ask on the spot
+---@param notes moonpad.Wait? gets what the step waits for; within another run, that one's does
 ---@return boolean ok
 ---@return any signal
 ---@return moonpad.Event? event
 ---@return boolean gaveWay in the middle of moonpad's own work, which the next step goes on with
-function coroutines.step(thread, service)
+function coroutines.step(thread, service, notes)
   local isOutermost, outerGaveWay = depth == 0, gaveWay
   gaveWay = false
   if isOutermost then
+    wait = notes
     core.stepWith(service)
     -- What earlier steps did is none of this one's work: little of it never ends a step.
     stepBegan, workSinceLook = service and core.monotonic(), 0
@@ -81,7 +98,7 @@ function coroutines.step(thread, service)
   local ok, signal, event = coroutines.resume(thread)
   if isOutermost then
     core.stepWith(nil)
-    stepBegan = nil
+    stepBegan, wait = nil, nil
   end
   local innerGaveWay = gaveWay
   gaveWay = outerGaveWay or innerGaveWay
@@ -120,6 +137,11 @@ function coroutines.isManaged()
   return managed[coroutine.running()] ~= nil
 end
 
+---@return boolean canYield is somebody there to come back?
+function coroutines.canYield()
+  return coroutines.isManaged() and coroutine.isyieldable()
+end
+
 ---Refuses to wait in a coroutine of the user's own inside a run: its owner would get what is meant
 ---for moonpad, and to sleep would hold up everybody.
 ---@param what string for messages
@@ -133,21 +155,42 @@ end
 ---@param what string for messages
 function coroutines.checkYield(what)
   coroutines.checkThread(what)
-  if coroutines.isManaged() and coroutine.isyieldable() then return end
+  if coroutines.canYield() then return end
   core.error("invalid_argument",
     what .. ": Lua cannot leave this place, such as a function that was given to table.sort, and come back later")
 end
 
----Lets others go on where somebody is there to come back; sleeps a little where nobody is.
+---Waits, in a coroutine that moonpad drives, until one of these is there. Without any of them, for
+---what has been noted already in this step.
+---@param deadline number? (core.monotonic)
+---@param job { isReady: fun(self): boolean }? that knows when it has something to tell
+function coroutines.wait(deadline, job)
+  if wait then
+    if deadline then wait:untilTime(deadline) end
+    if job then wait:forJob(job) end
+  end
+  coroutine.yield(coroutines.WAIT)
+end
+
+---Waits until the descriptor of the service tells something; others of the run go on meanwhile.
+---@param deadline number? (core.monotonic)
+function coroutines.waitForService(deadline)
+  if not coroutines.canYield() then return coroutines.pause() end
+  if wait then wait.asksStore = true end
+  coroutines.wait(deadline)
+end
+
+---Lets others go on where somebody is there to come back, until there is news; sleeps a little
+---where nobody is.
 ---@param seconds number? how long at most to sleep; default: a millisecond
 ---@param asksStore boolean? a store is being asked: nothing else of this run goes on meanwhile
 function coroutines.pause(seconds, asksStore)
-  if coroutines.isManaged() and coroutine.isyieldable() then
-    if asksStore then return passStore() end
-    coroutine.yield()
-    return
-  end
   seconds = seconds or 0.001
+  if coroutines.canYield() then
+    if asksStore then return passStore() end
+    if wait then wait.isForNews = true end
+    return coroutines.wait(core.monotonic() + seconds)
+  end
   -- What is awaited may be a transfer or a child process: its progress ends the sleep.
   if not asksStore and wakeSources.isActive() then
     wakeSources.wait(seconds)
@@ -160,9 +203,9 @@ end
 ---sleeps.
 ---@param seconds number
 function coroutines.sleep(seconds)
-  if not (coroutines.isManaged() and coroutine.isyieldable()) then return core.sleep(seconds) end
+  if not coroutines.canYield() then return core.sleep(seconds) end
   local deadline = core.monotonic() + seconds
-  repeat coroutine.yield() until core.monotonic() >= deadline
+  repeat coroutines.wait(deadline) until core.monotonic() >= deadline
 end
 
 ---Called for each piece of a long work of moonpad's own: ends the step where it has taken long
@@ -174,7 +217,7 @@ function coroutines.keepPace(work)
   if workSinceLook < WORK_BETWEEN_LOOKS then return end
   workSinceLook = 0
   if not stepBegan or core.monotonic() - stepBegan < SLICE then return end
-  if not (coroutines.isManaged() and coroutine.isyieldable()) then return end
+  if not coroutines.canYield() then return end
   gaveWay = true
   passStore()
 end

@@ -71,6 +71,13 @@ local function nextSleep(seconds, deadline)
   return deadline and math.max(math.min(seconds, deadline - core.monotonic()), 0) or seconds
 end
 
+-- Within another run, what was just stepped has noted what it waits for.
+local function rest(first, seconds, deadline)
+  local asksStore = not first or first.asksStore
+  if asksStore or not coroutines.canYield() then return coroutines.pause(seconds, asksStore) end
+  coroutines.wait(deadline)
+end
+
 -- Blocks until there is an event or the end, stepping the runs that are ahead.
 local function block(self, run, deadline)
   core.setDue(run.due, nil)
@@ -88,7 +95,7 @@ local function block(self, run, deadline)
     if #run.outbox == 0 and run.status ~= "done" then
       if deadline and core.monotonic() >= deadline then return "waiting" end
       if not first or first.waiting then
-        coroutines.pause(seconds, not first or first.asksStore)
+        rest(first, seconds, deadline)
         seconds = nextSleep(seconds, deadline)
       end
     end
@@ -108,6 +115,15 @@ function Invocation:step()
   event, isOver = take(self, run)
   if event == nil and not isOver then return "waiting" end
   return event
+end
+
+---Gives way, in a coroutine that moonpad drives, until the next step has something to do.
+---@param deadline number? (core.monotonic)
+function Invocation:giveWay(deadline)
+  local run = runOfSelf(self, "giveWay")
+  -- Whose turn has come is told as who has an answer of a store.
+  if run.asksStore or runQueue.first(run) ~= run then return coroutines.waitForService(deadline) end
+  coroutines.wait(deadline)
 end
 
 ---Waits for the next event, stepping the runs that are ahead of this one.

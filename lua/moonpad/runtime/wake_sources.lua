@@ -47,20 +47,38 @@ function wakeSources.isActive()
   return false
 end
 
+---Asks all sources what they wait for.
+---@param list moonpad.WakeSource[] gets those that were asked
+---@param readable integer[]
+---@param writable integer[]
+---@return number seconds after which one of them has something to do in any case; math.huge: none has
+function wakeSources.prepare(list, readable, writable)
+  local seconds = math.huge
+  for source in pairs(sources) do
+    list[#list + 1] = source
+    seconds = math.min(seconds, source:prepare(readable, writable) or seconds)
+  end
+  return math.max(seconds, 0)
+end
+
+---Takes in what has come, without waiting.
+---@param list moonpad.WakeSource[] that were asked
+---@return boolean moved whether anything has happened
+function wakeSources.advance(list)
+  local moved = false
+  for _, source in ipairs(list) do moved = source:advance() or moved end
+  return moved
+end
+
 ---Sleeps until one of the sources has something to tell, at most that long, and takes it in.
 ---@param seconds number
 ---@return boolean moved whether anything has happened
 function wakeSources.wait(seconds)
   poll = poll or loadPoll()
   local list, readable, writable = {}, {}, {}
-  for source in pairs(sources) do
-    list[#list + 1] = source
-    seconds = math.min(seconds, source:prepare(readable, writable) or seconds)
-  end
+  seconds = math.min(seconds, wakeSources.prepare(list, readable, writable))
   poll(readable, writable, math.max(seconds, 0))
-  local moved = false
-  for _, source in ipairs(list) do moved = source:advance() or moved end
-  return moved
+  return wakeSources.advance(list)
 end
 
 return wakeSources
