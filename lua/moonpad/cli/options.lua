@@ -54,6 +54,25 @@ local function describeNew(parser)
   command:argument("name", "The name of the agent and of its folder: an identifier."):argname "NAME"
 end
 
+local function describeServe(parser)
+  local command = parser:command("serve", "Serves agents over HTTP, with a page to talk to them (docs/serve.md).")
+  command:epilog [[
+Examples:
+  moonpad serve helper/agent.lua             then open http://127.0.0.1:8000/
+  moonpad serve agents --ui browser          a folder of agents, and ADK's web UI]]
+  command:argument("agents", "Lua files as in moonpad run; folders with an agent.lua, or with folders that have one.")
+    :argname "AGENT.lua":args "+"
+  option(command, "--host", "ADDRESS", "Where to listen (default: 127.0.0.1).")
+  integer(command, "--port", "PORT", "The port (default: 8000); 0 takes a free one.", 0)
+  option(command, "--db", "FILE", DB)
+  option(command, "--model", "NAME", "The name of a model, in place of those of all agents.")
+  option(command, "--ui", "FOLDER", "The folder with the files of ADK's web UI.")
+  option(command, "--host-name", "NAME", "A name of this server beside localhost; may be given again."):count "*"
+  option(command, "--origin", "URL", "The origin of web pages elsewhere that may ask; may be given again."):count "*"
+  command:flag("--public", "Listens beyond this machine although anybody may ask.")
+  command:flag("--trace-content", "Traces show what was said beyond this machine, too.")
+end
+
 local function describeEval(parser)
   local command = parser:command("eval", "Plays conversations with an agent and checks what it does.")
   command:argument("agent", "As in moonpad run."):argname "AGENT.lua"
@@ -154,6 +173,7 @@ function options.parser()
     os.exit(0, true)
   end)
   describeRun(parser)
+  describeServe(parser)
   describeNew(parser)
   describeEval(parser)
   describeSessions(parser)

@@ -2,6 +2,7 @@
 --- adk-js's word for it, the other adk-python's).
 local core = require "moonpad.core"
 local errorText = require "moonpad.util.error_text"
+local redact = require "moonpad.models.redact"
 
 local failure = {}
 
@@ -42,7 +43,7 @@ function failure.of(err)
   return setmetatable({ status = STATUS[code] or 500, message = errorText.of(err) }, Failure)
 end
 
----What clients are told. An error that is none of moonpad's may say anything, what nobody outside
+---What clients are told, without what looks like a key. An error that is none of moonpad's may say anything, what nobody outside
 ---should know as well: those beyond this machine are not told.
 ---@param err any
 ---@param isPublic boolean?
@@ -55,7 +56,7 @@ end
 ---@param message string
 ---@return table body
 function failure.body(message)
-  message = errorText.valid(message)
+  message = redact.shapes(errorText.valid(message))
   return { error = message, detail = message }
 end
 
