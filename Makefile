@@ -288,7 +288,7 @@ $(BUILD)/moonpad/editline_core.so: $(EDITLINE_OBJECTS) $(BUILD)/sources
 # ---- C tests: one program for each spec/c/test_*.c ----
 
 # Those that embed Lua are called test_lua_*, those of src/agent_stores test_agent_*. The one of
-# src/process is test_process.
+# src/process is test_process, that of src/server test_server.
 
 TEST_OBJECTS := $(call objects,$(TEST_SUPPORT))
 
@@ -300,6 +300,8 @@ $(BUILD)/spec/c/test_lua_%: $(BUILD)/obj/spec/c/test_lua_%.o $(TEST_OBJECTS) $(B
 
 $(BUILD)/spec/c/test_lua_agent_stores: $(AGENT_STORES_OBJECTS)
 $(BUILD)/spec/c/test_process: $(filter-out %/module.o,$(PROCESS_OBJECTS))
+$(BUILD)/spec/c/test_server: $(filter-out %/module.o,$(SERVER_OBJECTS))
+$(BUILD)/spec/c/test_server: private LIBS += $(SERVER_LIBS)
 
 $(BUILD)/spec/c/test_agent_%: $(BUILD)/obj/spec/c/test_agent_%.o $(TEST_OBJECTS) $(AGENT_STORES_OBJECTS) \
 		$(BUILD)/libmoonpad.a
@@ -310,7 +312,7 @@ $(BUILD)/spec/c/test_agent_%: $(BUILD)/obj/spec/c/test_agent_%.o $(TEST_OBJECTS)
 $(BUILD)/spec/c/%: $(BUILD)/obj/spec/c/%.o $(TEST_OBJECTS) $(BUILD)/libmoonpad.a
 	@mkdir -p $(@D)
 	$(say) LINK $@
-	$(Q)$(LINK) -o $@ $(filter %.o %.a,$^) -lcmocka $(LIBS)
+	$(Q)$(LINK) -o $@ $(filter %.o,$^) $(filter %.a,$^) -lcmocka $(LIBS)
 
 # ---- What Lua specs and benches load beside the module: a store behind a slow link ----
 

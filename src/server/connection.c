@@ -273,6 +273,18 @@ static size_t count_headers(const mp_exchange *exchange, const char *name, const
   return count;
 }
 
+/* RFC 9110 5.6.2. (http_parser takes a blank before the colon for a part of the name.) */
+static bool are_names_tokens(const mp_buffer *headers) {
+  const char *at = headers->data, *end = at + headers->length;
+  while (at < end) {
+    size_t length = strlen(at);
+    if (length == 0 || strspn(at, "!#$%&'*+-.^_`|~0123456789abcdefghijklmnopqrstuvwxyz") != length) return false;
+    at += length + 1;
+    at += strlen(at) + 1;
+  }
+  return true;
+}
+
 static bool has_nul(const mp_buffer *target) {
   return target->length == 0 || memchr(target->data, '\0', target->length) != NULL;
 }
@@ -284,6 +296,7 @@ static bool has_nul(const mp_buffer *target) {
 static const char *problem_of(const mp_connection *connection) {
   const mp_exchange *exchange = connection->exchange;
   const char *value = "", *host = "";
+  if (!are_names_tokens(&exchange->headers)) return "a bad name of a header";
   size_t lengths = count_headers(exchange, "content-length", &value);
   if (lengths > 1) return "more than one Content-Length";
   size_t codings = count_headers(exchange, "transfer-encoding", &value);
@@ -309,7 +322,11 @@ static void arrive(mp_connection *connection) {
   mp_exchange *exchange = connection->exchange;
   const char *problem = problem_of(connection);
   no_deadline(connection);
-  if (!http_should_keep_alive(&connection->parser) || connection->parser.upgrade) connection->is_last = true;
+  /* http_parser lets chunks end in many ways: where they end, it might not agree with a proxy. */
+  bool is_chunked = (connection->parser.flags & F_CHUNKED) != 0;
+  if (is_chunked || connection->parser.upgrade || !http_should_keep_alive(&connection->parser)) {
+    connection->is_last = true;
+  }
   if (problem != NULL) {
     refuse(connection, 400, problem);
     return;
