@@ -336,7 +336,9 @@ $(BUILD)/obj/spec/fuzz/%.o: private MODULE_CFLAGS = $(LUA_CFLAGS)
 $(BUILD)/spec/fuzz/%: $(BUILD)/obj/spec/fuzz/%.o $(BUILD)/libmoonpad_lua.a $(BUILD)/libmoonpad.a
 	@mkdir -p $(@D)
 	$(say) LINK $@
-	$(Q)$(LINK) -fsanitize=fuzzer -Wl,-E -o $@ $^ $(LUA_LIBS) $(LIBS)
+	$(Q)$(LINK) -fsanitize=fuzzer -Wl,-E -o $@ $(filter %.o,$^) $(filter %.a,$^) $(LUA_LIBS) $(LIBS)
+$(BUILD)/spec/fuzz/fuzz_request: $(filter-out %/module.o,$(SERVER_OBJECTS))
+$(BUILD)/spec/fuzz/fuzz_request: private LIBS += $(SERVER_LIBS)
 
 # As a user builds them: with the public headers alone. The one that embeds Lua is linked with it.
 $(BUILD)/examples/tavern: examples/tavern.c $(BUILD)/libmoonpad_lua.a $(BUILD)/libmoonpad.a

@@ -159,7 +159,7 @@ layers() {
 # A fixed number of inputs. The targets that run Lua (encoder, stateful) go another way each time:
 # Lua seeds its hashes anew in each process. `make fuzz` looks for more.
 fuzz() {
-  BUILD=$build JOBS=$jobs scripts/fuzz.sh -f -r 100000 json template url import &&
+  BUILD=$build JOBS=$jobs scripts/fuzz.sh -f -r 100000 json template url import request &&
     BUILD=$build JOBS=$jobs scripts/fuzz.sh -f -r 30000 event encoder &&
     BUILD=$build JOBS=$jobs scripts/fuzz.sh -f -r 5000 stateful
 }

@@ -204,6 +204,7 @@ static int on_value(http_parser *parser, const char *data, size_t length) {
   mp_connection *connection = parser->data;
   mp_buffer *headers = &connection->exchange->headers;
   if (connection->state != READING_HEADER) return 0;
+  if (memchr(data, '\0', length) != NULL) return -1; /* http_parser lets a value begin with one */
   if (!connection->is_value) mp_buffer_add_char(headers, '\0');
   connection->is_value = true;
   mp_buffer_add(headers, data, length);
@@ -260,7 +261,8 @@ static const http_parser_settings settings = {.on_message_begin = on_begin,
 
 /* How often there is a header of that name; its last value. */
 static size_t count_headers(const mp_exchange *exchange, const char *name, const char **value) {
-  const char *at = exchange->headers.data, *end = at + exchange->headers.length;
+  moonpad_string headers = mp_exchange_headers(exchange);
+  const char *at = headers.data, *end = at + headers.length;
   size_t count = 0;
   while (at < end) {
     const char *this_value = at + strlen(at) + 1;
@@ -274,8 +276,8 @@ static size_t count_headers(const mp_exchange *exchange, const char *name, const
 }
 
 /* RFC 9110 5.6.2. (http_parser takes a blank before the colon for a part of the name.) */
-static bool are_names_tokens(const mp_buffer *headers) {
-  const char *at = headers->data, *end = at + headers->length;
+static bool are_names_tokens(moonpad_string headers) {
+  const char *at = headers.data, *end = at + headers.length;
   while (at < end) {
     size_t length = strlen(at);
     if (length == 0 || strspn(at, "!#$%&'*+-.^_`|~0123456789abcdefghijklmnopqrstuvwxyz") != length) return false;
@@ -296,7 +298,7 @@ static bool has_nul(const mp_buffer *target) {
 static const char *problem_of(const mp_connection *connection) {
   const mp_exchange *exchange = connection->exchange;
   const char *value = "", *host = "";
-  if (!are_names_tokens(&exchange->headers)) return "a bad name of a header";
+  if (!are_names_tokens(mp_exchange_headers(exchange))) return "a bad name of a header";
   size_t lengths = count_headers(exchange, "content-length", &value);
   if (lengths > 1) return "more than one Content-Length";
   size_t codings = count_headers(exchange, "transfer-encoding", &value);

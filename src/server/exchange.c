@@ -49,8 +49,9 @@ moonpad_string mp_exchange_target(const mp_exchange *exchange) {
   return mp_buffer_text(&exchange->target);
 }
 
+/* (Nothing may be added to a null pointer, not even nothing.) */
 moonpad_string mp_exchange_headers(const mp_exchange *exchange) {
-  return mp_buffer_text(&exchange->headers);
+  return exchange->headers.length == 0 ? moonpad_text("") : mp_buffer_text(&exchange->headers);
 }
 
 void mp_exchange_receive(mp_exchange *exchange) {

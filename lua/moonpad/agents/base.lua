@@ -16,6 +16,7 @@ local agents = {}
 
 ---@class moonpad.Agent: moonpad.AgentDefinition
 ---@field parent moonpad.Agent?
+---@field kind string the function of `moonpad` that has made it: "agent", "sequentialAgent", ...
 ---@field isLlm boolean? driven by a model
 ---@field runsOthers boolean? in a coroutine or a protected call of their own
 ---@field height integer how many levels of agents there are from this one down
@@ -66,7 +67,8 @@ function agents.build(kind, definition, known, body, complete)
   known:checkNames(definition, kind)
   local where = ('agent "%s"'):format(known:readOne(definition, "name", kind))
   local agent = setmetatable(known:read(definition, where), Agent)
-  agent.body, agent.subAgents, agent.callbacks = body, agent.subAgents or {}, {}
+  agent.kind, agent.body = kind, body
+  agent.subAgents, agent.callbacks = agent.subAgents or {}, {}
   for _, hook in ipairs(callbacks.NAMES_OF_AGENT) do
     agent.callbacks[hook], agent[hook] = agent[hook] or {}, definition[hook]
   end

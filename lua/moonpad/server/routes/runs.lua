@@ -18,7 +18,7 @@ end
 local function readRequest(call)
   local body = call:body()
   if not body then failure.raise(422, "the body must be a JSON object") end
-  local asked = wire.runRequest(body)
+  local asked = wire.request(body)
   local app = textField(asked, "appName")
   call.userId, call.sessionId = textField(asked, "userId"), textField(asked, "sessionId")
   call:setApp(app)
