@@ -47,6 +47,7 @@ if folder then core.setFolder(folder) end
 ---@field http moonpad.Http HTTP without blocking
 ---@field mcp fun(definition: moonpad.McpOptions): moonpad.McpToolset the tools of an MCP server
 ---@field server fun(options: moonpad.ServerOptions): moonpad.Server agents over HTTP
+---@field tracing moonpad.Tracing tracers of runners, by OpenTelemetry's conventions
 ---@field testing moonpad.Testing what specs of agents need
 ---@field text fun(text: string, ...: any): moonpad.Part with more arguments: a part with text:format(...)
 ---@field functionCall fun(name: string, args?: table, id?: string): moonpad.Part a part that calls a tool
@@ -130,6 +131,7 @@ local loaders = {
   sleep = function() return require("moonpad.runtime.time").sleep end,
   http = function() return require "moonpad.http" end,
   server = function() return require("moonpad.server").define end,
+  tracing = function() return require "moonpad.tracing" end,
   mcp = function() return require("moonpad.mcp").define end,
 }
 

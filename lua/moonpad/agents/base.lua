@@ -4,6 +4,7 @@ local content = require "moonpad.events.content"
 local contexts = require "moonpad.runtime.context"
 local core = require "moonpad.core"
 local fields = require "moonpad.schema.fields"
+local instrument = require "moonpad.tracing.instrument"
 local publish = require "moonpad.runtime.publish"
 local trees = require "moonpad.agents.tree"
 
@@ -112,13 +113,7 @@ function agents.transferTo(invocationContext, name)
   agents.run(invocationContext, target)
 end
 
----Runs an agent of any kind within an invocation, and those that it hands the conversation over to.
----Nothing of it begins in an invocation that has been ended.
----@param invocationContext moonpad.InvocationContext
----@param agent moonpad.Agent
-function agents.run(invocationContext, agent)
-  invocationContext:raiseIfEnding()
-  if invocationContext:hasEnded() then return end
+local function runAgent(invocationContext, agent)
   local hasAnswered, target = runCallbacks(invocationContext, agent, "beforeAgentCallback")
   if target then return agents.transferTo(invocationContext, target) end
   if hasAnswered or invocationContext:hasEnded() then return end
@@ -128,6 +123,23 @@ function agents.run(invocationContext, agent)
   local _
   _, target = runCallbacks(invocationContext, agent, "afterAgentCallback")
   if target then agents.transferTo(invocationContext, target) end
+end
+
+local function runTraced(invocationContext, agent)
+  local span <close>, within = instrument.beginAgent(invocationContext, agent)
+  runAgent(within, agent)
+  if span then span:done() end
+end
+
+---Runs an agent of any kind within an invocation, and those that it hands the conversation over to.
+---Nothing of it begins in an invocation that has been ended.
+---@param invocationContext moonpad.InvocationContext
+---@param agent moonpad.Agent
+function agents.run(invocationContext, agent)
+  invocationContext:raiseIfEnding()
+  if invocationContext:hasEnded() then return end
+  local run = invocationContext.tracers and runTraced or runAgent
+  return run(invocationContext, agent)
 end
 
 return agents

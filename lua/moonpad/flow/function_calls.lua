@@ -10,6 +10,7 @@ local contexts = require "moonpad.runtime.context"
 local copy = require "moonpad.util.copy"
 local core = require "moonpad.core"
 local errorText = require "moonpad.util.error_text"
+local instrument = require "moonpad.tracing.instrument"
 local llmResponses = require "moonpad.flow.llm_response"
 local luaError = require "moonpad.util.lua_error"
 local publish = require "moonpad.runtime.publish"
@@ -164,8 +165,7 @@ local function respond(call, value)
   call.response = wrap(value)
 end
 
--- In its own coroutine.
-local function perform(call)
+local function performCall(call)
   if call.problem then
     local isAnswered, value = answerFailure(call, core.newError("tool", call.problem))
     if isAnswered then call.response = wrap(value) end
@@ -183,6 +183,14 @@ local function perform(call)
   end
   call.isPending = value == nil and not call.parts and call.tool.longRunning
   if not call.isPending then respond(call, value) end
+end
+
+-- In its own coroutine.
+local function perform(call)
+  call.span = instrument.beginTool(call)
+  local span <close> = call.span
+  performCall(call)
+  instrument.endTool(span, call)
 end
 
 ---- All calls of one answer
@@ -268,6 +276,9 @@ function functionCalls.answer(invocationContext, agent, list, tools, confirmatio
   publishRequest(context, agent, calls)
   local event = toEvent(calls)
   local published = event and publish.event(callbackState, event) or publish.changes(callbackState)
+  for _, call in ipairs(calls) do
+    if call.span and published.event then call.span.eventId = published.event.id end
+  end
   contexts.finish(callbackState, "its tool call is over")
   -- The turn is over until the answers that are missing have come.
   return { isFinal = published.isFinal or isAnyPending(calls), transfer = published.transfer }

@@ -52,6 +52,7 @@ local function askModel(callbackState, tools)
       event.longRunningToolIds = longRunningIds(tools, event)
     end
     local published = publish.event(callbackState, event, origin)
+    if callbackState.span and not event.partial then callbackState.span.eventId = published.event.id end
     table.move(published.calls, 1, #published.calls, #calls + 1, calls)
     target = published.transfer or target
     if not llmResponses.isEmpty(response) then askAgain = endsInCodeResult(response) end

@@ -6,6 +6,7 @@ local core = require "moonpad.core"
 local errorText = require "moonpad.util.error_text"
 local events = require "moonpad.events.event"
 local growingText = require "moonpad.flow.growing_text"
+local instrument = require "moonpad.tracing.instrument"
 local llmRequests = require "moonpad.flow.llm_request"
 local llmResponses = require "moonpad.flow.llm_response"
 local luaError = require "moonpad.util.lua_error"
@@ -137,13 +138,16 @@ end
 ---@return string text what it has said in the end
 function modelCall.ask(callbackState, asker, request)
   local texts = {}
+  local span <close> = instrument.beginModel(callbackState, asker.model, request)
   local function take(response)
+    instrument.noteResponse(span, response)
     if response.partial then return end
     if response.errorCode then core.error("model", response.errorMessage or tostring(response.errorCode)) end
     texts[#texts + 1] = events.text(response)
   end
   local ok, err = callModel(callbackState, modelLike.asFunction(asker.model), request, take)
   if not ok then error(err, 0) end
+  if span then span:done() end
   return table.concat(texts)
 end
 
@@ -162,6 +166,9 @@ function modelCall.run(callbackState, request, take)
   if model == nil then core.error("invalid_argument", ('agent "%s" has no model'):format(agent.name)) end
   local run = modelLike.asFunction(model)
   callbackState.invocationContext:countLlmCall()
+  local span <close> = instrument.beginModel(callbackState, model, request)
+  -- The event that comes of it is noted there.
+  callbackState.span = span
   local function takeChecked(response, origin)
     local partial = response.partial
     local replaced = callbacks.ask(callbackState, "afterModelCallback", response)
@@ -173,10 +180,12 @@ function modelCall.run(callbackState, request, take)
   end
   -- A callback may change a response in place, so that the words are looked at before.
   local function takeOwn(response)
+    instrument.noteResponse(span, response)
     if response.partial and callbackState.invocationContext.streaming == false then return end
     takeChecked(response, { said = events.text(response) })
   end
   local ok, err = callModel(callbackState, run, request, takeOwn)
+  if span then span[ok and "done" or "fail"](span, err) end
   if ok then return end
   local rescue = askAboutRequest(callbackState, "onModelErrorCallback", request, err)
   if rescue == nil then error(err, 0) end

@@ -33,6 +33,9 @@ local invocationContexts = {}
 ---@field session moonpad.Session once it is this run's turn
 ---@field isInner boolean? of an agent that is a tool: its session ends with the call
 ---@field onCommit moonpad.OnCommit? of the run of an agent that is a tool
+---@field tracers moonpad.Tracer[]? who is told what it does; nil: nobody
+---@field span moonpad.Span? what it is within
+---@field remoteParent moonpad.RemoteParent? whose span the run as a whole belongs to
 ---@field usage { llmCalls: integer } shared with the runs of agents that are tools
 ---@field shared moonpad.InvocationShared one for the whole run
 ---@field parent moonpad.InvocationContext? of a part of the run

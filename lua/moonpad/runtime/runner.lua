@@ -29,6 +29,7 @@ local runners = {}
 ---@field artifactService moonpad.ArtifactService?
 ---@field memoryService moonpad.MemoryService?
 ---@field summarizer moonpad.Summarizer? compacts long histories, after its runs
+---@field tracer moonpad.Tracer? is told what its runs do, see moonpad.tracing
 
 ---@class moonpad.Runner: moonpad.RunnerDefinition
 ---@field package model function|moonpad.Model|string|nil asked in place of the models of all agents, in tests
@@ -40,6 +41,10 @@ local openedBy = setmetatable({}, { __mode = "k" })
 
 local function isSessionService(value)
   return type(value) == "userdata" and methodOf(value, "getSession") ~= nil
+end
+
+local function isTracer(value)
+  return type(value) == "table" and methodOf(value, "record") ~= nil
 end
 
 ---@type moonpad.FieldTest
@@ -56,6 +61,7 @@ runners.FIELDS = fields.new {
   { "maxLlmCalls", fields.integerFrom(0), default = 500 },
   { "templateSyntax", fields.oneOf { "both", "braces", "angles" } },
   { "summarizer", { is = summarizers.is, what = "a moonpad.summarizer" } },
+  { "tracer", { is = isTracer, what = "a tracer, such as moonpad.tracing.memory{}" } },
 }:describes "moonpad.RunnerDefinition"
 
 -- A plugin may answer in place of all models.
@@ -129,13 +135,15 @@ local function checkSelf(self, call)
   if getmetatable(self) ~= Runner then fields.refuse("runner:" .. call, "call it with a colon, not with a dot") end
 end
 
-local function start(self, options, method, outer)
+-- `more`: fields of its invocation context.
+local function start(self, options, method, more)
   checkSelf(self, method .. "{...}")
   closing.check(self, method)
   local asked = runOptions.check(self, options, "runner:" .. method)
-  asked.id, asked.runner, asked.isInner = "e-" .. core.uuid4(self.sessionService), self, outer ~= nil
+  asked.id, asked.runner = "e-" .. core.uuid4(self.sessionService), self
   asked.artifactService, asked.memoryService = self.artifactService, self.memoryService
-  if outer then asked.usage, asked.onCommit = outer.usage, outer.onCommit end
+  asked.tracers = self.tracer and { self.tracer } or nil
+  for name, value in pairs(more or {}) do asked[name] = value end
   -- Names contain no NUL, so different sessions have different keys.
   local key = table.concat({ self.appName, asked.userId, asked.sessionId }, "\0")
   return invocations.new(runs.new(invocationContexts.new(asked), turn.run, key))
@@ -187,11 +195,22 @@ end
 ---Starts a run for the sake of another one.
 ---@param runner moonpad.Runner
 ---@param options moonpad.RunOptions
----@param outer { usage: table, onCommit: function } where its model calls count, and what stores its events and notes
----what was written
+---@param outer { usage: table, onCommit: function, tracers: moonpad.Tracer[]?, span: moonpad.Span? } where its model
+---calls count, what stores its events and notes what was written, who is told what it does
 ---@return moonpad.Invocation
 function runners.startWithin(runner, options, outer)
+  outer.isInner = true
   return start(runner, options, "start", outer)
+end
+
+---Starts a run that is traced for somebody else as well.
+---@param runner moonpad.Runner
+---@param options moonpad.RunOptions
+---@param tracer moonpad.Tracer
+---@param remoteParent moonpad.RemoteParent? the span of whoever has asked for it
+---@return moonpad.Invocation
+function runners.startTraced(runner, options, tracer, remoteParent)
+  return start(runner, options, "start", { tracers = { tracer, runner.tracer }, remoteParent = remoteParent })
 end
 
 return runners

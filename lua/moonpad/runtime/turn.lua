@@ -8,6 +8,7 @@ local contents = require "moonpad.flow.contents"
 local contexts = require "moonpad.runtime.context"
 local core = require "moonpad.core"
 local inputBlobs = require "moonpad.runtime.input_blobs"
+local instrument = require "moonpad.tracing.instrument"
 local longRunning = require "moonpad.flow.long_running"
 local publish = require "moonpad.runtime.publish"
 local sessionHistory = require "moonpad.flow.session_history"
@@ -112,9 +113,7 @@ local function runAgents(invocationContext, answered)
   agents.run(invocationContext, trees.findAgentToRun(root, newestFirst, contents.isVisible))
 end
 
----A turn from the first step to the last: what the coroutine of a run does.
----@param invocationContext moonpad.InvocationContext
-function turn.run(invocationContext)
+local function run(invocationContext)
   local session = openSession(invocationContext)
   invocationContext:setSession(session, sessionHistory.open(session, invocationContext.sessionService))
   local answered, ofMessage = appendUserEvent(invocationContext)
@@ -128,6 +127,14 @@ function turn.run(invocationContext)
   local _, last = askPlugins(invocationContext, "afterRun")
   if last then agents.transferTo(invocationContext, last) end
   summarize.run(invocationContext)
+end
+
+---A turn from the first step to the last: what the coroutine of a run does.
+---@param invocationContext moonpad.InvocationContext
+function turn.run(invocationContext)
+  local span <close> = instrument.beginRun(invocationContext)
+  run(invocationContext)
+  if span then span:done() end
 end
 
 return turn

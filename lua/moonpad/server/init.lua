@@ -11,6 +11,7 @@ local loops = require "moonpad.server.loop"
 local router = require "moonpad.server.router"
 local runners = require "moonpad.runtime.runner"
 local static = require "moonpad.server.static"
+local traces = require "moonpad.server.traces"
 
 local servers = {}
 
@@ -57,7 +58,7 @@ Server.__index = Server
 ---@field guard moonpad.server.Guard
 ---@field router moonpad.server.Router
 ---@field isPublic boolean
----@field showsContent boolean
+---@field traces moonpad.server.Traces
 ---@field onError function?
 local Shared = {}
 Shared.__index = Shared
@@ -229,7 +230,7 @@ function servers.define(options)
   local shared = setmetatable({
     apps = plan.apps, access = access.new(plan.authorize, plan.limits or {}), router = routerOf(plan),
     guard = guard.new(port, plan.host, plan.hosts or {}, plan.origins or {}), isPublic = not isLoopback,
-    showsContent = plan.traceContent == nil and isLoopback or plan.traceContent == true, onError = plan.onError,
+    traces = traces.new(plan.traceContent == nil and isLoopback or plan.traceContent == true), onError = plan.onError,
   }, Shared)
   local self = setmetatable({
     host = plan.host, port = port,

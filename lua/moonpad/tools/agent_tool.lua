@@ -129,7 +129,10 @@ local function run(agent, request, context)
   local child <close> = runners.startWithin(childRunner(agent, invocationContext, service), {
     userId = who.userId, sessionId = who.sessionId, newMessage = request,
     maxLlmCalls = invocationContext.maxLlmCalls, streaming = invocationContext.streaming,
-  }, { usage = invocationContext.usage, onCommit = commitFor(callbackState) })
+  }, {
+    usage = invocationContext.usage, onCommit = commitFor(callbackState), tracers = invocationContext.tracers,
+    span = callbackState.span,
+  })
   repeat until child:wait() == nil
   return answerOf(agent, takeOver(service:getSession(who), context))
 end

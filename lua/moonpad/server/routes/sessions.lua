@@ -168,6 +168,7 @@ end
 
 local function delete(call)
   serviceOf(call):deleteSession(nameOf(call))
+  call.server.traces:forget(call.runner, call.userId, call.sessionId)
   return 200, core.null
 end
 
