@@ -11,23 +11,44 @@ packages="make gcc libc6-dev pkg-config lua5.4 liblua5.4-dev libsqlite3-dev lua-
   lua-busted lua-cjson libcmocka-dev libcurl4-openssl-dev libevent-dev libhttp-parser-dev libedit-dev \
   lua-socket openssl sqlite3 util-linux bsdutils"
 if [ "${1:-}" = check ]; then
+  # chromium: the web pages are tried in it.
   # libc6-dbg: valgrind needs the symbols of the dynamic linker. libclang-rt-dev: what clang's
   # fuzzer and sanitizers link.
-  packages="$packages g++ clang libclang-rt-dev clang-format valgrind libc6-dbg lua-check luarocks"
+  packages="$packages g++ clang libclang-rt-dev clang-format valgrind libc6-dbg lua-check luarocks \
+    chromium"
   # A newer Node.js than Debian's comes with npm, and in a package of another name.
   command -v node >/dev/null && command -v npm >/dev/null || packages="$packages nodejs npm"
 fi
 
+# ADK's web UI and its client are in a package that needs 500 others to serve them itself: its files
+# are taken without those, and are what they were when this was written.
+adk_version=2.0.0
+adk_sha512="9q88zzLjSE5DQg+42JWBVZjEi4byuhKFod9T4jcgYj3IysulqDaEh+cObFe/54LJUI9RvpjFfAWxrC46BggYqQ=="
+
+install_adk() { (
+  cd spec/peers/node_modules
+  npm pack --silent "@google/adk-devtools@$adk_version"
+  archive=google-adk-devtools-$adk_version.tgz
+  if [ "$(openssl dgst -sha512 -binary $archive | base64 -w0)" != "$adk_sha512" ]; then
+    echo "$archive is not the file that it was: nothing of it is used."
+    return 1
+  fi
+  mkdir -p @google/adk-devtools
+  tar -xzf $archive -C @google/adk-devtools --strip-components=1
+  rm $archive
+); }
+
 # What npm installs is what the lock says, as long as that does not change.
 install_peers() {
   installed=spec/peers/node_modules/installed-lock.json
-  if cmp -s spec/peers/package-lock.json $installed; then
+  if cmp -s spec/peers/package-lock.json $installed && [ -e spec/peers/node_modules/@google/adk-devtools/dist ]; then
     echo "All needed npm packages are installed."
     return
   fi
   echo "Installing npm packages: spec/peers"
   rm -f $installed
   (cd spec/peers && npm ci --no-progress)
+  install_adk
   cp spec/peers/package-lock.json $installed
 }
 

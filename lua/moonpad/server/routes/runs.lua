@@ -94,7 +94,7 @@ local function runStream(call)
   local invocation <close> = start(call, asked, asked.streaming == true)
   call:beginStream "text/event-stream"
   local ok, err = pcall(streamEvents, call, invocation)
-  if not ok then
+  if not ok and call.exchange:isOpen() then
     call.server:log(call, err)
     writeEvent(call, { error = failure.body(failure.message(err, call.server.isPublic)).error })
   end

@@ -1,0 +1,155 @@
+// ADK's web UI in Chromium, before a server of moonpad: prints what was seen as one line of JSON.
+//   node adk_ui.mjs URL [FOLDER for screenshots]
+import { chromium } from "playwright-core";
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+
+const [url, screenshots] = process.argv.slice(2);
+const profile = mkdtempSync(join(tmpdir(), "moonpad-ui-"));
+const seen = { foreign: [], errors: [], failed: [] };
+const context = await chromium.launchPersistentContext(profile, {
+  executablePath: "/usr/bin/chromium", headless: true, viewport: { width: 1200, height: 800 }, acceptDownloads: true,
+  args: [
+    "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
+    "--disable-component-update", "--disable-sync", "--host-resolver-rules=MAP * ~NOTFOUND , EXCLUDE 127.0.0.1",
+  ],
+});
+const page = context.pages()[0] ?? await context.newPage();
+page.on("request", (request) => {
+  if (!request.url().startsWith(url) && !/^(data|blob):/.test(request.url())) seen.foreign.push(request.url());
+});
+page.on("response", (response) => {
+  if (response.status() >= 400) seen.failed.push(`${response.status()} ${new URL(response.url()).pathname}`);
+});
+page.on("pageerror", (error) => seen.errors.push(String(error)));
+page.setDefaultTimeout(60000);
+
+const chat = () => page.locator("app-chat-panel").innerText();
+const until = async (condition, what) => {
+  const deadline = Date.now() + 60000;
+  for (;;) {
+    const found = await condition();
+    if (found) return found;
+    if (Date.now() > deadline) throw new Error(`${what}: not seen; the chat says: ${await chat()}`);
+    await page.waitForTimeout(100);
+  }
+};
+const says = (text) => until(async () => (await chat()).includes(text), text);
+const say = async (text) => {
+  await page.locator("textarea.chat-input-box").fill(text);
+  await page.locator("button.send-message-btn").click();
+};
+const shot = async (name) => {
+  if (screenshots) await page.screenshot({ path: join(screenshots, name) });
+};
+const session = () => new URL(page.url()).searchParams.get("session");
+const stored = async () => (await fetch(`${url}/apps/counter/users/user/sessions/${session()}`)).json();
+
+const steps = {
+  async chat() {
+    await page.goto(`${url}/dev-ui/?app=counter`);
+    await say("hello");
+    await says("You said: hello");
+  },
+  async tools() {
+    await say("count");
+    await says('count: {"count":1}');
+    seen.state = (await stored()).state;
+    await page.getByRole("tab", { name: "State" }).click();
+    await until(async () => (await page.locator("body").innerText()).includes("user:total"), "the state tab");
+    seen.temporaryIsShown = (await page.locator("body").innerText()).includes("temp:secret");
+    await shot("serve-adk-state.png");
+  },
+  async streaming() {
+    await page.evaluate(() => localStorage.setItem("adk-use-sse", "true"));
+    await page.reload();
+    await says("You said: hello");
+    await say("stream");
+    await says("one two three four five");
+    const text = await chat();
+    seen.streamedTwice = text.indexOf("one two") !== text.lastIndexOf("one two");
+  },
+  async stop() {
+    await say("slow");
+    await says("still");
+    await page.locator("button.stop-message-btn").click();
+    await page.locator("button.send-message-btn").waitFor();
+    await page.waitForTimeout(500);
+    seen.afterStop = (await stored()).events.length;
+  },
+  async artifact() {
+    await say("note");
+    await says("write_note:");
+    seen.artifacts = await (await fetch(`${url}/apps/counter/users/user/sessions/${session()}/artifacts`)).json();
+  },
+  async confirmation() {
+    await say("pay");
+    const form = page.locator("app-long-running-response").last();
+    await form.waitFor();
+    const box = form.getByRole("checkbox");
+    if (await box.count()) await box.first().check();
+    await form.getByRole("button").last().click();
+    await says('pay: {"paid":true}');
+  },
+  async longRunning() {
+    await say("order");
+    await says('order: {"status":"pending"}');
+    const form = page.locator("app-long-running-response").last();
+    if (process.env.DEBUG_FORM) console.error(await form.innerHTML());
+    await form.locator("input, textarea").first().fill("arrived");
+    await form.getByRole("button").last().click();
+    await says("arrived");
+  },
+  async upload() {
+    await page.locator('input[type="file"]').first().setInputFiles({
+      name: "up.txt", mimeType: "text/plain", buffer: Buffer.from("uploaded"),
+    });
+    await say("look at this");
+    await says("a file of text/plain");
+  },
+  async failure() {
+    await say("fail");
+    await page.locator("mat-snack-bar-container").waitFor();
+    seen.snackBar = await page.locator("mat-snack-bar-container").innerText();
+  },
+  async traces() {
+    const trace = await (await fetch(`${url}/dev/apps/counter/debug/trace/session/${session()}`)).json();
+    seen.spans = [...new Set(trace.map((span) => span.name))].sort();
+    seen.traceHasRequest = trace.some((span) => span.attributes["gcp.vertex.agent.llm_request"]?.includes("hello"));
+    await page.locator("#mat-button-toggle-1-button").click();
+    await until(async () => (await page.locator("body").innerText()).includes("call_llm"), "the traces");
+    await shot("serve-adk-traces.png");
+    await page.locator("#mat-button-toggle-0-button").click();
+  },
+  async sessions() {
+    const first = session();
+    await page.locator("#toolbar-new-session-button").click();
+    await until(() => session() !== first, "a new session");
+    await say("second session");
+    await says("You said: second session");
+    await page.locator("button.selector-button").nth(1).click();
+    await page.locator(".session-item").first().waitFor();
+    seen.sessionNames = await page.locator(".session-item").allInnerTexts();
+    await shot("serve-adk.png");
+    await page.locator(".session-item").filter({ hasText: "hello" }).first().click();
+    await says("You said: hello");
+    seen.loaded = session() === first;
+  },
+};
+
+try {
+  for (const [name, act] of Object.entries(steps)) {
+    try {
+      await act();
+    } catch (error) {
+      seen.broken = `${name}: ${error.message}`;
+      await page.screenshot({ path: join(tmpdir(), "moonpad-ui-broken.png") });
+      break;
+    }
+  }
+} finally {
+  await context.close();
+  rmSync(profile, { recursive: true, force: true });
+}
+console.log(JSON.stringify(seen));
