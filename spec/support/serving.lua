@@ -57,7 +57,8 @@ function Serving:request(method, path, body, headers)
     local isDone, answer = job:poll()
     return isDone and answer
   end)
-  if (answer.headers["content-type"] or ""):find "^application/json" then answer.json = moonpad.json.decode(answer.body) end
+  local isJson = (answer.headers["content-type"] or ""):find "^application/json"
+  if isJson and answer.body ~= "" then answer.json = moonpad.json.decode(answer.body) end
   return answer
 end
 

@@ -288,7 +288,8 @@ function Server:close(seconds)
   if parts.isClosed then return end
   parts.core:stopListening()
   local deadline = core.monotonic() + (seconds or 0)
-  while parts.loop:count() > 0 and core.monotonic() < deadline do
+  -- What has been answered is to be sent as well.
+  while (parts.loop:count() > 0 or parts.core:connections() > 0) and core.monotonic() < deadline do
     parts.loop:turn(math.max(deadline - core.monotonic(), 0))
   end
   parts.isClosed = true
