@@ -231,6 +231,11 @@ static void serve(mp_server *server, int flags) {
   }
 }
 
+/* The last connection is gone, and there will be none again. */
+static bool has_ended(const mp_server *server) {
+  return server->listener == NULL && server->all->count == 0;
+}
+
 void mp_server_wait(mp_server *server, double seconds, mp_server_descriptor *descriptors, size_t count) {
   mp_connections *all = server->all;
   if (!make_room(server, count)) return; /* out of memory: the caller comes again */
@@ -243,7 +248,7 @@ void mp_server_wait(mp_server *server, double seconds, mp_server_descriptor *des
   do {
     bool waits = !server->is_over && all->first_news == NULL;
     serve(server, waits ? EVLOOP_ONCE | EVLOOP_NO_EXIT_ON_EMPTY : EVLOOP_ONCE | EVLOOP_NONBLOCK);
-  } while (!server->is_over && all->first_news == NULL && !is_any_ready(descriptors, count));
+  } while (!server->is_over && all->first_news == NULL && !is_any_ready(descriptors, count) && !has_ended(server));
   evtimer_del(server->time_is_over);
   for (size_t i = 0; i < count; i++) event_del(&server->watched[i]);
 }

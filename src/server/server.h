@@ -44,7 +44,8 @@ void mp_server_stop_listening(mp_server *server);
 
 /*
 ** Serves connections until there is news, one of the descriptors is ready, or so many seconds have
-** passed (negative: no end). The descriptors must be open meanwhile.
+** passed (negative: no end); no longer than there are connections where no new one is taken. The
+** descriptors must be open meanwhile.
 */
 void mp_server_wait(mp_server *server, double seconds, mp_server_descriptor *descriptors, size_t count);
 /*
