@@ -122,7 +122,7 @@ layers() {
     echo "The C core must not include Lua's headers."
     return 1
   fi
-  if grep -n '#include *"\(agent_stores\|http\|process\|server\)/' -r src/base src/core src/service src/store src/lua; then
+  if grep -nE '#include *"(agent_stores|http|process|server)/' -r src/base src/core src/service src/store src/lua; then
     echo "The core does without its modules."
     return 1
   fi

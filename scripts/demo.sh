@@ -37,3 +37,5 @@ echo "and the state: what begins with user: holds for every session of this gues
 show bin/moonpad state "${name[@]}"
 echo "The demonstration is over; its file is removed. The same by hand:"
 echo "  bin/moonpad run --db concierge.db examples/concierge.lua"
+echo "And in a browser, at http://127.0.0.1:8000/:"
+echo "  bin/moonpad serve --db concierge.db examples/concierge.lua"

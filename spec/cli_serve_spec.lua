@@ -1,4 +1,4 @@
--- `moonpad serve`: the command as a process, what it says, how it ends; and two of them on one file.
+-- `moonpad serve`: the command as a process, what it says, how it ends; two of them on one file.
 local files = require "spec.support.files"
 local moonpad = require "moonpad"
 local processes = require "spec.support.processes"
@@ -32,7 +32,9 @@ local function request(url, method, path, body)
 end
 
 local function message(text, app, session)
-  return { appName = app or "clerk", userId = "ann", sessionId = session or "s", newMessage = { parts = { { text = text } } } }
+  return {
+    appName = app or "clerk", userId = "ann", sessionId = session or "s", newMessage = { parts = { { text = text } } },
+  }
 end
 
 local function signal(process, name)
@@ -160,6 +162,7 @@ describe("two servers on one file", function()
     assert.is_true(texts >= answered)
     -- What the one has written, the other sees; and goes on with.
     assert.are.equal(200, request(second.url, "POST", "/run", message "last").status)
-    assert.are.equal(answered + 1, request(first.url, "GET", "/apps/clerk/users/ann/sessions/s").json.state["app:turns"])
+    one = request(first.url, "GET", "/apps/clerk/users/ann/sessions/s").json
+    assert.are.equal(answered + 1, one.state["app:turns"])
   end)
 end)

@@ -3,7 +3,7 @@ local support = require "spec.support"
 
 local PAGES = {
   "docs/lua.md", "docs/agents.md", "docs/services.md", "docs/testing.md", "docs/cookbook.md",
-  "docs/adk.md", "docs/housekeeping.md", "docs/mcp.md",
+  "docs/adk.md", "docs/housekeeping.md", "docs/mcp.md", "docs/serve.md", "docs/tracing.md",
 }
 local PRELUDE = [[local moonpad = require "moonpad"; local service = moonpad.open("memory:"); ]]
   .. [[local session = service:createSession { appName = "shop", userId = "ann", sessionId = "s1" }; ]]

@@ -3,6 +3,8 @@ local moonpad = require "moonpad"
 local serving = require "spec.support.serving"
 local support = require "spec.support"
 
+local KEY <const> = "sk-abcdefghijklmnopqrstuvwxyz123456"
+
 local server, service, cancelled
 
 local tools = {
@@ -35,7 +37,7 @@ local function model(request)
   if part.functionResponse then return "after " .. part.functionResponse.name end
   if tools[part.text] then return moonpad.functionCall(part.text, {}) end
   if part.text == "stream" then return words({ "one", "two", "three" }, 0.01) end
-  if part.text == "fail" then error({ code = "model", message = "the key sk-abcdefghijklmnopqrstuvwxyz123456 is bad" }) end
+  if part.text == "fail" then error({ code = "model", message = "the key " .. KEY .. " is bad" }) end
   if part.text == "fail late" then
     local next = words { "begun" }
     return function() return next() or error("broke off", 0) end
@@ -60,6 +62,14 @@ end
 
 local function stored()
   return service:getSession { appName = "shop", userId = "ann", sessionId = "s" }
+end
+
+-- A request over a connection of its own, which can be left.
+local function leavable(path, text)
+  local client, json = server:connect(), moonpad.json.encode(body(text))
+  client:send(("POST %s HTTP/1.1\r\nHost: 127.0.0.1:%d\r\nContent-Length: %d\r\n\r\n%s"):format(path,
+    server.server.port, #json, json))
+  return client
 end
 
 -- The stream of a message, as events.
@@ -147,12 +157,14 @@ for _, url in ipairs { "memory:", "sqlite:" } do
       local call
       for _, event in ipairs(events) do
         for _, part in ipairs(event.content and event.content.parts or {}) do
-          if part.functionCall and part.functionCall.name == "adk_request_confirmation" then call = part.functionCall end
+          local asked = part.functionCall
+          if asked and asked.name == "adk_request_confirmation" then call = asked end
         end
       end
-      local answer = body(nil, { functionCallEventId = "e", newMessage = { role = "user", parts = { { functionResponse = {
-        id = call.id, name = call.name, response = { confirmed = true },
-      } } } } })
+      local response = { id = call.id, name = call.name, response = { confirmed = true } }
+      local answer = body(nil, {
+        functionCallEventId = "e", newMessage = { role = "user", parts = { { functionResponse = response } } },
+      })
       local told = server:request("POST", "/run_sse", answer).body
       assert.is_truthy(told:find('"paid":true', 1, true))
       assert.is_truthy(told:find "after pay")
@@ -177,10 +189,7 @@ for _, url in ipairs { "memory:", "sqlite:" } do
 
     for _, path in ipairs { "/run", "/run_sse" } do
       it("are cancelled by the client's leaving: " .. path, function()
-        local client = server:connect()
-        local text = moonpad.json.encode(body "hang")
-        client:send(("POST %s HTTP/1.1\r\nHost: 127.0.0.1:%d\r\nContent-Length: %d\r\n\r\n%s"):format(path,
-          server.server.port, #text, text))
+        local client = leavable(path, "hang")
         server:waitUntil(function() return #stored().events == 1 end)
         for _ = 1, 20 do server.server:step(0.002) end
         client:close()
@@ -193,10 +202,7 @@ for _, url in ipairs { "memory:", "sqlite:" } do
 
     it("on one session queue, those on others do not wait", function()
       server:request("POST", "/apps/shop/users/ann/sessions/other", {})
-      local hanging = server:connect()
-      local text = moonpad.json.encode(body "hang")
-      hanging:send(("POST /run HTTP/1.1\r\nHost: 127.0.0.1:%d\r\nContent-Length: %d\r\n\r\n%s"):format(server.server.port,
-        #text, text))
+      local hanging = leavable("/run", "hang")
       server:waitUntil(function() return #stored().events == 1 end)
       local queued = server:begin("POST", "/run", body "queued")
       assert.are.equal(200, server:request("POST", "/run", body("hi", { sessionId = "other" })).status)
@@ -210,11 +216,8 @@ for _, url in ipairs { "memory:", "sqlite:" } do
     end)
 
     it("of a client that does not read are held, and cancelled with it", function()
-      local client = server:connect()
-      local text = moonpad.json.encode(body "large")
+      local client = leavable("/run_sse", "large")
       client.socket:setoption("linger", { on = true, timeout = 0 })
-      client:send(("POST /run_sse HTTP/1.1\r\nHost: 127.0.0.1:%d\r\nContent-Length: %d\r\n\r\n%s"):format(
-        server.server.port, #text, text))
       server:waitUntil(function() return #stored().events == 2 end)
       for _ = 1, 20 do server.server:step(0.002) end
       client:close()
@@ -230,13 +233,11 @@ for _, url in ipairs { "memory:", "sqlite:" } do
     end)
 
     it("that do not end in time are cancelled", function()
-      local client = server:connect()
-      local text = moonpad.json.encode(body "hang")
-      client:send(("POST /run HTTP/1.1\r\nHost: 127.0.0.1:%d\r\nContent-Length: %d\r\n\r\n%s"):format(server.server.port,
-        #text, text))
+      local client = leavable("/run", "hang")
       server:waitUntil(function() return #stored().events == 1 end)
       for _ = 1, 20 do server.server:step(0.002) end
       server.server:close(0.05)
+      client:close()
       assert.are.equal(1, cancelled)
       assert.are.equal(1, #stored().events)
     end)

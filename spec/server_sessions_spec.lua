@@ -143,7 +143,9 @@ describe("sessions over HTTP", function()
   it("of many events hold up nobody for long", function()
     local service = runner.sessionService
     local session = service:createSession { appName = "shop", userId = "ann", sessionId = "s" }
-    for index = 1, 2000 do service:appendEvent(session, { author = "clerk", actions = { stateDelta = { n = index } } }) end
+    for index = 1, 2000 do
+      service:appendEvent(session, { author = "clerk", actions = { stateDelta = { n = index } } })
+    end
     local job, steps = server:begin("GET", SESSIONS .. "/s"), 0
     server:waitUntil(function()
       steps = steps + 1

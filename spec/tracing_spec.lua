@@ -56,7 +56,9 @@ describe("the spans of a run", function()
     local inner = moonpad.agent { name = "inner", model = function() return "from inside" end }
     ask(moonpad.agent {
       name = "root", tools = { add, moonpad.agentTool { agent = inner } }, model = scripted({
-        content = { parts = { moonpad.functionCall("add", { n = 1 }), moonpad.functionCall("inner", { request = "x" }) } },
+        content = { parts = {
+          moonpad.functionCall("add", { n = 1 }), moonpad.functionCall("inner", { request = "x" }),
+        } },
       }, "done"),
     }, tracer)
     assert.are.equal("invocation(invoke_agent root(chat scripted execute_tool add "

@@ -38,7 +38,8 @@ describe("ADK's web UI", function()
   it("is given all that it asks for, but the builder of agents, which there is not", function()
     for _, failed in ipairs(seen.failed) do assert.are.equal("404 /dev/apps/counter/builder", failed) end
     -- What it says itself of a fetch that it has aborted.
-    for _, problem in ipairs(seen.errors) do assert.are.equal("AbortError: signal is aborted without reason", problem) end
+    local aborted = "AbortError: signal is aborted without reason"
+    for _, problem in ipairs(seen.errors) do assert.are.equal(aborted, problem) end
   end)
 
   it("shows the state, and nothing of temp:", function()

@@ -33,7 +33,6 @@ const check = async (scheme) => {
   await page.evaluate(axe);
   const result = await page.evaluate(() => window.axe.run());
   for (const one of result.violations) seen.violations.push(`${scheme}: ${one.id}: ${one.nodes[0].html}`);
-  if (screenshots) await page.screenshot({ path: join(screenshots, `serve-page-${scheme}.png`) });
 };
 const state = () => page.locator("#state");
 const events = () => page.locator("#events .said > div");
@@ -77,6 +76,7 @@ const steps = {
     await page.keyboard.press("Enter");
     await page.getByRole("button", { name: "Approve" }).click();
     await events().getByText('pay: {"paid":true}').waitFor();
+    if (screenshots) await page.screenshot({ path: join(screenshots, "serve-page.png") });
   },
   async stop() {
     await page.locator("#message").fill("slow");

@@ -1,6 +1,7 @@
 /*
 ** cli/: what the command `moonpad` needs of the system and Lua does not have: is there a terminal,
-** has Ctrl-C been pressed, is a server to end, has all output been written. The Lua module moonpad.cli_core.
+** has Ctrl-C been pressed, is a server to end, has all output been written. The Lua module
+** moonpad.cli_core.
 ** Belongs here: calls of the operating system, nothing of moonpad. A module of its own, because a
 ** signal handler belongs to a program, not to a library.
 ** Does not belong here: the command itself (bin/moonpad, lua/moonpad/cli).
@@ -79,7 +80,7 @@ static int wait_for_input(lua_State *L) {
   return 1;
 }
 
-/* Globals as well: what the handler of signals that end a server writes to, and has it been told. */
+/* Globals as well: what the handler of signals that end a server writes to; which one it was. */
 static int end_pipe[2] = {-1, -1};
 static volatile sig_atomic_t end_signal;
 
@@ -106,8 +107,8 @@ static bool make_pipe(int fds[2]) {
 }
 
 /*
-** catchEnd() -> a descriptor that is readable once SIGINT or SIGTERM has come, instead of the end of
-** the program; nil where the system has none left
+** catchEnd() -> a descriptor that is readable once SIGINT or SIGTERM has come, instead of the end
+** of the program; nil where the system has none left
 */
 static int catch_end(lua_State *L) {
   struct sigaction action;

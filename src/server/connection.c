@@ -9,8 +9,8 @@
 #include <sys/socket.h>
 
 /*
-** Above the first, a client is slow: it gets a time to take what waits, down to the second. Requests
-** that it sends ahead wait as long.
+** Above the first, a client is slow: it gets a time to take what waits, down to the second.
+** Requests that it sends ahead wait as long.
 */
 #define UNSENT_HIGH (256 * 1024)
 #define UNSENT_LOW  (64 * 1024)

@@ -11,9 +11,9 @@
 typedef struct mp_exchange mp_exchange;
 
 typedef struct mp_exchange_limits {
-  size_t max_header; /* bytes of a request's line and headers; http_parser takes no more than 80 KiB */
+  size_t max_header; /* bytes of a request's line and headers; http_parser takes 80 KiB at most */
   size_t max_body;   /* bytes */
-  double timeout;    /* seconds: for a header, for a pause in a body, for a client that does not read */
+  double timeout;    /* seconds: for a header, a pause in a body, a client that does not read */
 } mp_exchange_limits;
 
 /* Counts a reference more, or one less; the last one frees it. */

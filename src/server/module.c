@@ -45,7 +45,10 @@ static void set_exchanges(lua_State *L) {
   lua_setiuservalue(L, -2, 1);
 }
 
-/* new{ host, port, maxHeaderBytes, maxBodyBytes, timeout, maxConnections } -> server, or nil, message */
+/*
+** new{ host, port, maxHeaderBytes, maxBodyBytes, timeout, maxConnections } -> server, or nil and a
+** message
+*/
 static int server_new(lua_State *L) {
   mp_server_options options;
   char message[256];
@@ -178,7 +181,10 @@ static int exchange_peer(lua_State *L) {
   return 1;
 }
 
-/* exchange:headers() -> { [name in lower case] = value }; the values of a repeated name are joined by ", " */
+/*
+** exchange:headers() -> { [name in lower case] = value }; the values of a repeated name are joined
+** by ", "
+*/
 static int exchange_headers(lua_State *L) {
   moonpad_string headers = mp_exchange_headers(check_exchange(L));
   const char *at = headers.data, *end = at + headers.length;

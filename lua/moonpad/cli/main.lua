@@ -24,7 +24,8 @@ local function completion(values, parser)
 end
 
 local commands = {
-  run = lazily("run", "run"), serve = lazily "serve", new = lazily("new", "run"), eval = lazily "eval", models = lazily "models",
+  run = lazily("run", "run"), serve = lazily "serve", new = lazily("new", "run"), eval = lazily "eval",
+  models = lazily "models",
   apps = lazily("inspect", "apps"), sessions = lazily("inspect", "sessions"), events = lazily("inspect", "events"),
   state = lazily("inspect", "state"), sweep = lazily("sessions", "sweep"), forget = lazily("sessions", "forget"),
   completion = completion,

@@ -149,8 +149,8 @@ end
 
 local STREAM = { "Cache-Control", "no-cache", "X-Accel-Buffering", "no" }
 
--- So much may wait for a client that is slow: then what it is sent waits as well. (The connection is
--- closed when that takes too long.)
+-- So much may wait for a client that is slow: then what it is sent waits as well. (The connection
+-- is closed when that takes too long.)
 local MOST_UNSENT <const>, FEW_UNSENT <const> = 256 * 1024, 64 * 1024
 
 ---Begins an answer in pieces.

@@ -43,7 +43,7 @@ function failure.of(err)
   return setmetatable({ status = STATUS[code] or 500, message = errorText.of(err) }, Failure)
 end
 
----What clients are told, without what looks like a key. An error that is none of moonpad's may say anything, what nobody outside
+---What clients are told. An error that is none of moonpad's may say anything, what nobody outside
 ---should know as well: those beyond this machine are not told.
 ---@param err any
 ---@param isPublic boolean?
@@ -53,6 +53,7 @@ function failure.message(err, isPublic)
   return failure.of(err).message
 end
 
+---The body of an error, without what looks like a key.
 ---@param message string
 ---@return table body
 function failure.body(message)

@@ -14,7 +14,8 @@ local TYPES = {
 -- The UI's own scripts compile WebAssembly and load their styles by an attribute.
 local POLICY = {
   "Content-Security-Policy", "default-src 'self'; style-src 'self' 'unsafe-inline'; "
-    .. "script-src 'self' 'unsafe-inline' 'wasm-unsafe-eval'; img-src 'self' data: blob:; media-src 'self' data: blob:; "
+    .. "script-src 'self' 'unsafe-inline' 'wasm-unsafe-eval'; img-src 'self' data: blob:; "
+    .. "media-src 'self' data: blob:; "
     .. "font-src 'self' data:; connect-src 'self'; worker-src 'self' blob:; frame-ancestors 'none'",
   "Cache-Control", "no-cache",
 }

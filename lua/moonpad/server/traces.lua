@@ -75,8 +75,9 @@ local function shown(entry)
   -- It is known once the event is stored.
   entry.attributes["gcp.vertex.agent.event_id"] = span.eventId
   return {
-    name = nameOf(span), span_id = span.spanId, trace_id = span.traceId, parent_span_id = span.parentSpanId or core.null,
-    start_time = span.startTime, end_time = span.endTime, attributes = entry.attributes,
+    name = nameOf(span), span_id = span.spanId, trace_id = span.traceId,
+    parent_span_id = span.parentSpanId or core.null, start_time = span.startTime, end_time = span.endTime,
+    attributes = entry.attributes,
   }
 end
 

@@ -125,7 +125,9 @@ function instrument.noteResponse(span, response)
   if type(response.finishReason) == "string" then
     span:set("gen_ai.response.finish_reasons", { response.finishReason:lower() })
   end
-  if response.errorCode then span:fail(core.newError("model", tostring(response.errorMessage or response.errorCode))) end
+  if response.errorCode then
+    span:fail(core.newError("model", tostring(response.errorMessage or response.errorCode)))
+  end
   span.said.response = response
 end
 

@@ -78,7 +78,8 @@ function otlp.encode(span, withContent)
   return {
     traceId = span.traceId, spanId = span.spanId, parentSpanId = span.parentSpanId, name = span.name,
     kind = KINDS[span.kind], startTimeUnixNano = tostring(span.startTime), endTimeUnixNano = tostring(span.endTime),
-    attributes = attributes, status = { code = STATUSES[span.status], message = withContent and span.errorMessage or nil },
+    attributes = attributes,
+    status = { code = STATUSES[span.status], message = withContent and span.errorMessage or nil },
   }
 end
 

@@ -20,7 +20,7 @@ local function list(call)
   return 200, core.array(serviceOf(call):list(name))
 end
 
-local function versionOf(call, text)
+local function versionOf(text)
   return math.tointeger(tonumber(text)) or failure.raise(422, "version: expected a number, got %s", text)
 end
 
@@ -41,7 +41,7 @@ local function load(call, version)
 end
 
 local function get(call)
-  return 200, load(call, call.query.version and versionOf(call, call.query.version))
+  return 200, load(call, call.query.version and versionOf(call.query.version))
 end
 
 local function versions(call)
@@ -49,7 +49,7 @@ local function versions(call)
 end
 
 local function getVersion(call)
-  return 200, load(call, versionOf(call, call.params.version))
+  return 200, load(call, versionOf(call.params.version))
 end
 
 local function describe(call, version)
@@ -67,7 +67,7 @@ local function metadata(call)
 end
 
 local function versionMetadata(call)
-  return 200, describe(call, versionOf(call, call.params.version))
+  return 200, describe(call, versionOf(call.params.version))
 end
 
 local function delete(call)

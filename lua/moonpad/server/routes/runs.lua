@@ -10,8 +10,8 @@ local KEEP_ALIVE_SECONDS = 15
 
 local function textField(body, name)
   local value = body[name]
-  if type(value) ~= "string" or value == "" then failure.raise(422, "%s: expected a text, got %s", name, type(value)) end
-  return value
+  if type(value) == "string" and value ~= "" then return value end
+  return failure.raise(422, "%s: expected a text, got %s", name, type(value))
 end
 
 -- Names stand in the body; who asks is asked once more, now that they are known.

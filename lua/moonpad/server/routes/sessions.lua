@@ -62,7 +62,8 @@ local function checkObject(value, where)
   return value
 end
 
--- What is not the session's own belongs to others as well: a file of one session does not change it.
+-- What is not the session's own belongs to others as well: a file of one session does not
+-- change it.
 local function ownState(state)
   local own = {}
   for key, value in pairs(state) do
@@ -138,8 +139,9 @@ end
 
 local function create(call)
   local body = wire.request(call:body() or {})
-  if body.sessionId ~= nil and type(body.sessionId) ~= "string" then failure.raise(422, "sessionId: expected a text") end
-  call.sessionId = body.sessionId
+  local id = body.sessionId
+  if id ~= nil and type(id) ~= "string" then failure.raise(422, "sessionId: expected a text") end
+  call.sessionId = id
   return make(call, checkObject(body.state, "state"), checkObject(body.events, "events"))
 end
 
