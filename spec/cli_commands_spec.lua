@@ -217,7 +217,7 @@ describe("bin/moonpad", function()
         quote(("source %s; %s"):format(script, words:format(text, count))))))
       return pipe:read "a"
     end
-    assert.equal("sessions state sweep\n", (complete("s", 1):gsub("%s+", " "):gsub(" $", "\n")))
+    assert.equal("serve sessions state sweep\n", (complete("s", 1):gsub("%s+", " "):gsub(" $", "\n")))
     assert.matches("--file", complete("run --f", 2), 1, true)
     for _, shell in ipairs { "zsh", "fish" } do assert.matches("moonpad", output("completion " .. shell)) end
   end)

@@ -17,7 +17,8 @@ describe("pairs(moonpad)", function()
     assert.equal("StatePrefix _VERSION agent agentTool array artifactService base64 clock customAgent event exitLoop "
       .. "functionCall functionResponse http injectSessionState inlineData json llmAgent loadArtifacts loadMemory "
       .. "longRunningTool loopAgent mcp memoryService models null open parallelAgent plugins preloadMemory removed "
-      .. "runner sequentialAgent sessionService sleep state summarizer testing text toTable tool ", (pipe:read "a"))
+      .. "runner sequentialAgent server sessionService sleep state summarizer testing text toTable tool tracing ",
+      (pipe:read "a"))
   end)
 
   it("shows what a program has added", function()

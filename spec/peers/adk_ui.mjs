@@ -59,7 +59,6 @@ const steps = {
     await page.getByRole("tab", { name: "State" }).click();
     await until(async () => (await page.locator("body").innerText()).includes("user:total"), "the state tab");
     seen.temporaryIsShown = (await page.locator("body").innerText()).includes("temp:secret");
-    await shot("serve-adk-state.png");
   },
   async streaming() {
     await page.evaluate(() => localStorage.setItem("adk-use-sse", "true"));
@@ -119,7 +118,6 @@ const steps = {
     seen.traceHasRequest = trace.some((span) => span.attributes["gcp.vertex.agent.llm_request"]?.includes("hello"));
     await page.locator("#mat-button-toggle-1-button").click();
     await until(async () => (await page.locator("body").innerText()).includes("call_llm"), "the traces");
-    await shot("serve-adk-traces.png");
     await page.locator("#mat-button-toggle-0-button").click();
   },
   async sessions() {

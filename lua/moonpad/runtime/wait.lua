@@ -32,22 +32,13 @@ function Wait:forJob(job)
   self.jobs[#self.jobs + 1] = job
 end
 
----Is there something to do, a store's answer apart?
----@param now number (core.monotonic)
----@param hasNews boolean has a source told something?
+---Has one of the jobs something to tell?
 ---@return boolean
-function Wait:isOver(now, hasNews)
-  if now >= self.deadline or hasNews and self.isForNews then return true end
+function Wait:hasReadyJob()
   for _, job in ipairs(self.jobs) do
     if job:isReady() then return true end
   end
   return false
-end
-
----How long a loop may sleep, as far as this wait knows.
----@return number seconds
-function Wait:secondsLeft(now)
-  return math.max(self.deadline - now, 0)
 end
 
 return waits

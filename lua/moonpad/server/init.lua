@@ -26,8 +26,8 @@ local servers = {}
 ---@field public boolean? may it listen beyond loopback without `authorize`?
 ---@field limits moonpad.ServerLimits? of each user: beyond is 429
 ---@field traceContent boolean? do traces show what was said to whoever may ask? default: on loopback only
----@field maxBodyBytes integer? default 64 MiB
----@field maxHeaderBytes integer? default 64 KiB
+---@field maxBodyBytes integer? default 67108864 (64 MiB)
+---@field maxHeaderBytes integer? default 65536 (64 KiB)
 ---@field maxConnections integer? default 1000
 ---@field onError (fun(message: string))? is told what clients get as 500, and what ends a stream
 

@@ -86,13 +86,15 @@ end
 
 ---- Waiting
 
+-- (These two loops are gone through for each token of each stream.)
 local function secondsToSleep(self, seconds)
-  local now = core.monotonic()
+  local nearest = math.huge
   for _, task in ipairs(self.order) do
     if task.isDue then return 0 end
-    seconds = math.min(seconds, task.wait:secondsLeft(now))
+    local deadline = task.wait.deadline
+    if deadline < nearest then nearest = deadline end
   end
-  return seconds
+  return math.min(seconds, math.max(nearest - core.monotonic(), 0))
 end
 
 -- Which of the descriptors are ready, by their numbers.
@@ -131,23 +133,26 @@ local function takeNews(self)
   end
 end
 
-local function markDue(self, hasStoreNews, hasNews)
-  local now = core.monotonic()
+local function findDue(self, hasStoreNews, hasNews)
+  local due, now = {}, core.monotonic()
   for _, task in ipairs(self.order) do
-    task.isDue = task.isDue or task.wait.asksStore and hasStoreNews or task.wait:isOver(now, hasNews)
+    local wait = task.wait
+    if task.isDue or now >= wait.deadline or hasStoreNews and wait.asksStore or hasNews and wait.isForNews
+      or wait.jobs[1] and wait:hasReadyJob() then
+      task.isDue = true
+      due[#due + 1] = task
+    end
   end
+  return due
 end
 
 -- Each of those that are due, once. What does not get its turn in time is the first one next time.
-local function stepDue(self)
-  local due, began = {}, core.monotonic()
-  for _, task in ipairs(self.order) do
-    if task.isDue then due[#due + 1] = task end
-  end
+local function stepDue(self, due)
+  local began = core.monotonic()
   for index, task in ipairs(due) do
     if self.tasks[task.exchange] == task then step(self, task) end
     if index < #due and core.monotonic() - began > SLICE then
-      table.sort(self.order, function(a, b) return a.isDue and not b.isDue end)
+      table.sort(self.order, function(one, other) return one.isDue and not other.isDue end)
       return
     end
   end
@@ -161,8 +166,7 @@ function Loop:turn(seconds, readable)
   local ready, hasNews = sleep(self, seconds, readable or {})
   local hasStoreNews = pollServices(self, ready)
   takeNews(self)
-  markDue(self, hasStoreNews, hasNews)
-  stepDue(self)
+  stepDue(self, findDue(self, hasStoreNews, hasNews))
   return ready
 end
 

@@ -132,10 +132,18 @@ local function sentDelta(given)
   return result, #removed > 0 and removed or nil
 end
 
----An event as it goes out.
+local function isPlain(delta)
+  for key, value in pairs(type(delta) == "table" and delta or {}) do
+    if value == core.removed or key:sub(1, 5) == "temp:" then return false end
+  end
+  return true
+end
+
+---An event as it goes out: most of them as they are.
 ---@param event moonpad.Event
 ---@return table
 function wire.event(event)
+  if isPlain(event.actions.stateDelta) then return event end
   local result = merged(event)
   result.actions = merged(event.actions)
   result.actions.stateDelta, result.removedStateKeys = sentDelta(result.actions.stateDelta)

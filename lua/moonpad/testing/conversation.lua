@@ -48,6 +48,7 @@ conversations.FIELDS = FIELDS
 ---@field artifactService moonpad.ArtifactService?
 ---@field memoryService moonpad.MemoryService?
 ---@field summarizer moonpad.Summarizer?
+---@field tracer moonpad.Tracer?
 ---@field maxLlmCalls integer? of each message; default 500
 ---@field templateSyntax "both"|"braces"|"angles"|nil
 

@@ -36,6 +36,7 @@ local WHERE <const> = "testing.evaluate"
 ---@field artifactService moonpad.ArtifactService?
 ---@field memoryService moonpad.MemoryService?
 ---@field summarizer moonpad.Summarizer?
+---@field tracer moonpad.Tracer?
 ---@field maxLlmCalls integer? of each turn; default 500
 ---@field templateSyntax "both"|"braces"|"angles"|nil
 ---@field cases moonpad.EvaluationCase[]
