@@ -6,7 +6,9 @@ set -eu
 cd "$(dirname "$0")/.."
 build=build streams=200 seconds=10 requests=200000
 while getopts b:s:t:n: option; do
-  case $option in b) build=$OPTARG ;; s) streams=$OPTARG ;; t) seconds=$OPTARG ;; n) requests=$OPTARG ;; *) exit 2 ;; esac
+  case $option in
+    b) build=$OPTARG ;; s) streams=$OPTARG ;; t) seconds=$OPTARG ;; n) requests=$OPTARG ;; *) exit 2 ;;
+  esac
 done
 case $build in /*) ;; *) build=$PWD/$build ;; esac
 export LUA_PATH="$PWD/lua/?.lua;$PWD/lua/?/init.lua;;" LUA_CPATH="$build/?.so;;" MOONPAD_BUILD=$build
@@ -22,10 +24,12 @@ resident() { awk '/VmRSS/ { print $2 }' "/proc/$server/status"; }
 
 echo "$streams streams, $seconds s:"
 tokens=$((20 * seconds))
+message='{"appName":"talker","userId":"u","sessionId":"%s","streaming":true,"newMessage":{"parts":[{"text":"%d"}]}}'
 for ((i = 1; i <= streams; i++)); do
   curl -s -o /dev/null -X POST "$url/apps/talker/users/u/sessions/s$i"
-  printf 'next\nurl = "%s/run_sse"\noutput = "/dev/null"\nno-buffer\nsilent\ndata = "%s"\n' "$url" \
-    "{\\\"appName\\\":\\\"talker\\\",\\\"userId\\\":\\\"u\\\",\\\"sessionId\\\":\\\"s$i\\\",\\\"streaming\\\":true,\\\"newMessage\\\":{\\\"parts\\\":[{\\\"text\\\":\\\"$tokens\\\"}]}}"
+  # shellcheck disable=SC2059 # it is a format
+  printf "$message" "s$i" "$tokens" >"$folder/body$i"
+  printf 'next\nurl = "%s/run_sse"\noutput = "/dev/null"\nno-buffer\nsilent\ndata = "@%s"\n' "$url" "$folder/body$i"
 done | tail -n +2 >"$folder/curl"
 before=$(ticks)
 taskset -c 1 curl --parallel --parallel-immediate --parallel-max "$streams" --trace-time --trace-ascii "$folder/trace" \

@@ -132,8 +132,8 @@ local function sentDelta(given)
   return result, #removed > 0 and removed or nil
 end
 
-local function isPlain(delta)
-  for key, value in pairs(type(delta) == "table" and delta or {}) do
+local function isPlain(given)
+  for key, value in pairs(type(given) == "table" and given or {}) do
     if value == core.removed or key:sub(1, 5) == "temp:" then return false end
   end
   return true
