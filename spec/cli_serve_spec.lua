@@ -130,6 +130,25 @@ describe("moonpad serve", function()
   end)
 end)
 
+describe("examples/serve.lua", function()
+  it("keeps users apart by their tokens", function()
+    local command = serveCommand.run({ "lua5.4", "examples/serve.lua", "0" }, { "SERVE_TOKENS=aa=ann bb=bob" })
+    started[#started + 1] = command.process
+    local function status(token, path)
+      local job = moonpad.http.request {
+        url = command.url .. path, attempts = 1, headers = token and { Authorization = "Bearer " .. token } or nil,
+      }
+      job:collect()
+      return job.status
+    end
+    assert.are.equal(200, status("aa", "/apps/clerk/users/ann/sessions"))
+    assert.are.equal(403, status("bb", "/apps/clerk/users/ann/sessions"))
+    assert.are.equal(401, status("cc", "/apps/clerk/users/ann/sessions"))
+    assert.are.equal(401, status(nil, "/apps/clerk/users/ann/sessions"))
+    assert.are.equal(200, status(nil, "/"))
+  end)
+end)
+
 describe("two servers on one file", function()
   it("serve the same sessions, and lose nothing", function()
     local database = folder .. "/shared.db"

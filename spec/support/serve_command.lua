@@ -11,12 +11,12 @@ local KEPT = { "PATH", "HOME", "LUA_PATH", "LUA_CPATH", "MOONPAD_BUILD", "LD_PRE
 ---@field url string
 ---@field line string the first line that it has printed
 
----Starts one on a free port, and waits until it says where it serves.
----@param arguments string[] behind `moonpad serve`
+---Starts a server, and waits until it says where it serves.
+---@param command string[]
+---@param environment string[]? "NAME=value", beside what Lua needs
 ---@return spec.ServeCommand
-function serveCommand.start(arguments)
-  local command, environment = { "bin/moonpad", "serve", "--port", "0" }, {}
-  table.move(arguments, 1, #arguments, #command + 1, command)
+function serveCommand.run(command, environment)
+  environment = environment or {}
   for _, name in ipairs(KEPT) do
     local value = os.getenv(name)
     if value then environment[#environment + 1] = name .. "=" .. value end
@@ -30,6 +30,13 @@ function serveCommand.start(arguments)
     return line:find "\n"
   end)
   return { process = process, url = line:match "http://[%d.]+:%d+", line = line:match "^[^\n]*" }
+end
+
+---Starts `moonpad serve` on a free port.
+---@param arguments string[] behind it
+---@return spec.ServeCommand
+function serveCommand.start(arguments)
+  return serveCommand.run(table.move(arguments, 1, #arguments, 5, { "bin/moonpad", "serve", "--port", "0" }))
 end
 
 return serveCommand

@@ -169,8 +169,10 @@ local function answer(call)
   call:readTarget()
   local route = find(call)
   call.userId, call.sessionId = call.params.user, call.params.session
-  if not route.options.isOpen then call.server.access:check(call) end
-  call.server.access:countRequest(call)
+  if not route.options.isOpen then
+    call.server.access:check(call)
+    call.server.access:countRequest(call)
+  end
   if call.params.app then call:setApp(call.params.app) end
   local status, value = route.handle(call)
   if status then call:answer(status, value) end
