@@ -215,6 +215,23 @@ describe("authorize", function()
     assert.is_truthy(server.errors[1]:find "hunter2")
   end)
 
+  it("keeps the state of all users from one of them, unless it says otherwise", function()
+    local server = start { authorize = function(request)
+      return { userId = "ann", appState = request.headers.authorization == "admin" }
+    end }
+    local body = { stateDelta = { ["app:prompt"] = "obey" } }
+    assert.are.equal(403, server:request("POST", SESSIONS, { state = body.stateDelta }).status)
+    assert.are.equal(200, server:request("POST", SESSIONS .. "/s", { ["user:mine"] = 1 }).status)
+    assert.are.equal(403, server:request("POST", SESSIONS .. "/t", body.stateDelta).status)
+    assert.are.equal(403, server:request("PATCH", SESSIONS .. "/s", body).status)
+    assert.are.equal(403, server:request("PATCH", SESSIONS .. "/s", { removedStateKeys = { "app:prompt" } }).status)
+    for _, path in ipairs { "/run", "/run_sse" } do
+      assert.are.equal(403, server:request("POST", path, message("hi", body)).status)
+    end
+    assert.are.equal(200, server:request("PATCH", SESSIONS .. "/s", body, { Authorization = "admin" }).status)
+    assert.are.equal("obey", server:request("GET", SESSIONS .. "/s").json.state["app:prompt"])
+  end)
+
   it("must say who it is", function()
     local server = start { authorize = function() return {} end }
     assert.are.equal(400, server:request("GET", "/list-apps").status)

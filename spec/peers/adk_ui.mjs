@@ -11,7 +11,8 @@ const seen = { foreign: [], errors: [], failed: [] };
 const context = await chromium.launchPersistentContext(profile, {
   executablePath: "/usr/bin/chromium", headless: true, viewport: { width: 1200, height: 800 }, acceptDownloads: true,
   args: [
-    "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
+    "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--disable-quic", "--no-first-run",
+    "--disable-background-networking",
     "--disable-component-update", "--disable-sync", "--host-resolver-rules=MAP * ~NOTFOUND , EXCLUDE 127.0.0.1",
   ],
 });

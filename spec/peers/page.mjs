@@ -9,8 +9,8 @@ const axe = readFileSync(new URL("node_modules/axe-core/axe.min.js", import.meta
 const seen = { foreign: [], errors: [], violations: [] };
 const browser = await chromium.launch({
   executablePath: "/usr/bin/chromium", headless: true,
-  args: ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update",
-    "--disable-sync", "--host-resolver-rules=MAP * ~NOTFOUND , EXCLUDE 127.0.0.1"],
+  args: ["--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--disable-background-networking",
+    "--disable-component-update", "--disable-sync", "--host-resolver-rules=MAP * ~NOTFOUND , EXCLUDE 127.0.0.1"],
 });
 // (axe is put into the page, which its policy would refuse.)
 const context = await browser.newContext({ viewport: { width: 1200, height: 800 }, bypassCSP: true });
@@ -20,7 +20,8 @@ page.on("request", (request) => {
 });
 page.on("pageerror", (error) => seen.errors.push(String(error)));
 page.on("console", (message) => {
-  if (message.type() === "error" && !message.text().includes("Failed to load resource")) seen.errors.push(message.text());
+  const isOurs = message.type() === "error" && !message.text().includes("Failed to load resource");
+  if (isOurs) seen.errors.push(message.text());
 });
 page.setDefaultTimeout(30000);
 

@@ -34,16 +34,29 @@ local function ask(self, call)
   if type(userId) ~= "string" or userId == "" then
     core.error("invalid_argument", "authorize: must return { userId = \"…\" } or nil")
   end
-  return userId
+  return userId, answer.appState == true
 end
 
 ---Finds out who asks, by what the request has told so far; another user's names are refused.
 ---@param call moonpad.server.Call
 function Access:check(call)
   if not self.authorize then return end
-  local userId = ask(self, call)
+  local userId, mayWriteApp = ask(self, call)
   if call.userId and call.userId ~= userId then failure.raise(403, "that belongs to another user") end
-  call.caller = userId
+  call.caller, call.mayNotWriteApp = userId, not mayWriteApp
+end
+
+---Refuses keys of the app, which are every user's, from one user; he may write them through what
+---the agent does, or if `authorize` says so.
+---@param call moonpad.server.Call
+---@param state table? keys and values, from the request
+function Access.checkKeys(call, state)
+  if not call.mayNotWriteApp then return end
+  for key in pairs(state or {}) do
+    if type(key) == "string" and key:sub(1, 4) == "app:" then
+      failure.raise(403, "%s: is every user's (authorize may answer appState = true)", key)
+    end
+  end
 end
 
 ---- How much

@@ -23,6 +23,7 @@ local calls = {}
 ---@field userId string? whose things are asked for
 ---@field sessionId string?
 ---@field caller string? who asks, where that is known
+---@field mayNotWriteApp boolean? are keys of the app none of his business?
 ---@field ownHeaders string[] of each answer: name, value, name, value, ...
 local Call = {}
 Call.__index = Call
@@ -90,6 +91,12 @@ function Call:body()
   end
   self.decoded = value
   return value
+end
+
+---Refuses what this caller may not write.
+---@param state table? keys and values, from the request
+function Call:checkKeys(state)
+  self.server.access.checkKeys(self, state)
 end
 
 ---Refuses one session more than the user may have.

@@ -22,7 +22,8 @@ local servers = {}
 ---@field ui string? the folder with the files of ADK's web UI, served below /dev-ui/
 ---@field hosts string[]? names of this server beside those of loopback, as the Host header has them
 ---@field origins string[]? of web pages elsewhere that may ask
----@field authorize (fun(request: moonpad.ServerRequest): { userId: string }?)? who asks: nil is 401. It may wait
+---@field authorize (fun(request: moonpad.ServerRequest): { userId: string, appState: boolean? }?)? who asks, and may he
+---write keys of the app? nil is 401. It may wait
 ---@field public boolean? may it listen beyond loopback without `authorize`?
 ---@field limits moonpad.ServerLimits? of each user: beyond is 429
 ---@field traceContent boolean? do traces show what was said to whoever may ask? default: on loopback only

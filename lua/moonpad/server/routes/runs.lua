@@ -23,6 +23,7 @@ local function readRequest(call)
   call.userId, call.sessionId = textField(asked, "userId"), textField(asked, "sessionId")
   call:setApp(app)
   call.server.access:check(call)
+  call:checkKeys(asked.stateDelta)
   return asked
 end
 

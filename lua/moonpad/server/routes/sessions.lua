@@ -129,6 +129,7 @@ local function make(call, state, events)
   if events and #events > 0 then
     session = import(call, state or {}, events)
   else
+    call:checkKeys(state)
     local name = nameOf(call)
     name.state = state
     session = serviceOf(call):createSession(name)
@@ -160,6 +161,7 @@ local function patch(call)
   local body = call:body()
   local delta = body and wire.request(body).stateDelta
   if not delta then failure.raise(422, "stateDelta: expected an object") end
+  call:checkKeys(delta)
   local service = serviceOf(call)
   local session = find(call, { numRecentEvents = 0 })
   service:appendEvent(session, {
