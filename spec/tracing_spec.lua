@@ -21,9 +21,9 @@ local add = moonpad.tool {
   end,
 }
 
-local function ask(agent, tracer, text)
+local function ask(agent, tracer, text, session)
   local runner = moonpad.runner { appName = "shop", agent = agent, sessionService = service, tracer = tracer }
-  return pcall(runner.ask, runner, { userId = "ann", sessionId = "s", newMessage = text or "hi" })
+  return pcall(runner.ask, runner, { userId = "ann", sessionId = session or "s", newMessage = text or "hi" })
 end
 
 -- The spans as a tree: "name(child child)", children by when they began.
@@ -276,6 +276,20 @@ describe("the OTLP tracer", function()
     assert.is_true(os.clock() - began < most)
     down:flush(30)
     assert.are.equal(30, down:dropped())
+  end)
+
+  it("sends large contents in several pieces, and bounds what waits", function()
+    collector:script { ["/v1/traces"] = { servers.json "{}", servers.json "{}", servers.json "{}", servers.json "{}" } }
+    local tracer <close> = moonpad.tracing.otlp { url = collector.url .. "/v1/traces", content = true }
+    for index = 1, 6 do ask(agent, tracer, ("x"):rep(200000), "s" .. index) end
+    assert.is_true(tracer:flush(30))
+    local requests, spans = collector:requests(), 0
+    for _, request in ipairs(requests) do
+      assert.is_true(#request.body < 1500000)
+      spans = spans + #moonpad.json.decode(request.body).resourceSpans[1].scopeSpans[1].spans
+    end
+    assert.is_true(#requests > 1)
+    assert.are.equal(18, spans)
   end)
 
   it("takes nothing after it was closed", function()

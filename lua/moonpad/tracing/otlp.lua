@@ -27,9 +27,10 @@ local FIELDS = fields.new {
   { "timeoutMs", fields.integerFrom(1), default = 10000 },
 }:describes "moonpad.OtlpOptions"
 
--- How long spans are gathered, how many go at once, and how many may wait while the collector does
--- not answer: what comes then is dropped.
-local DELAY_SECONDS <const>, BATCH <const>, MOST_WAITING <const> = 1, 256, 2048
+-- How long spans are gathered, how many (and how many bytes) go at once, and how many may wait
+-- while the collector does not answer: what comes then is dropped.
+local DELAY_SECONDS <const>, BATCH <const>, BATCH_BYTES <const> = 1, 256, 512 * 1024
+local MOST_WAITING <const>, MOST_BYTES <const> = 2048, 32 * 1024 * 1024
 
 ---@param options moonpad.OtlpOptions
 ---@return moonpad.OtlpTracer
@@ -40,7 +41,7 @@ function otlp.new(options)
   if not self.url:lower():find "^https?://[^/?#]" then
     fields.refuse("tracing.otlp.url", "must begin with http:// or https:// and a host")
   end
-  self.queue, self.lost = {}, 0
+  self.queue, self.bytes, self.lost = {}, 0, 0
   setmetatable(self, Otlp)
   wakeSources.add(self)
   return self
@@ -70,16 +71,16 @@ local KINDS <const>, STATUSES <const> = { internal = 1, client = 3 }, { unset = 
 
 ---A span in the form of OTLP.
 ---@param span moonpad.Span
----@param withContent boolean?
+---@param said table<string, string>? what was said, where it is wanted
 ---@return table
-function otlp.encode(span, withContent)
+function otlp.encode(span, said)
   local attributes = listOf(span.attributes, core.array {})
-  if withContent then listOf(contents.of(span), attributes) end
+  if said then listOf(said, attributes) end
   return {
     traceId = span.traceId, spanId = span.spanId, parentSpanId = span.parentSpanId, name = span.name,
     kind = KINDS[span.kind], startTimeUnixNano = tostring(span.startTime), endTimeUnixNano = tostring(span.endTime),
     attributes = attributes,
-    status = { code = STATUSES[span.status], message = withContent and span.errorMessage or nil },
+    status = { code = STATUSES[span.status], message = said and span.errorMessage or nil },
   }
 end
 
@@ -100,9 +101,20 @@ local function lose(self, count, reason)
   self.lost, self.lastError = self.lost + count, reason
 end
 
-local function send(self)
-  local batch = table.move(self.queue, 1, math.min(BATCH, #self.queue), 1, {})
+-- Those that go at once: so many, and no more than a little text is encoded in one step.
+local function takeBatch(self)
+  local batch, bytes = {}, 0
+  for _, entry in ipairs(self.queue) do
+    if #batch == BATCH or bytes > BATCH_BYTES then break end
+    batch[#batch + 1], bytes = entry.span, bytes + entry.size
+  end
   self.queue = table.move(self.queue, #batch + 1, #self.queue, 1, {})
+  self.bytes = self.bytes - bytes
+  return batch
+end
+
+local function send(self)
+  local batch = takeBatch(self)
   self.sendAt = #self.queue > 0 and core.monotonic() or nil
   local headers = { ["Content-Type"] = "application/json" }
   for name, value in pairs(self.headers or {}) do headers[name] = value end
@@ -149,8 +161,13 @@ end
 
 function Otlp:record(span)
   if self.isClosed then return end
-  if #self.queue >= MOST_WAITING then return lose(self, 1, self.lastError or "the collector is too slow") end
-  self.queue[#self.queue + 1] = otlp.encode(span, self.content)
+  if #self.queue >= MOST_WAITING or self.bytes > MOST_BYTES then
+    return lose(self, 1, self.lastError or "the collector is too slow")
+  end
+  local said = self.content and contents.of(span) or nil
+  local size = said and contents.size(said) or 0
+  self.queue[#self.queue + 1] = { span = otlp.encode(span, said), size = size }
+  self.bytes = self.bytes + size
   self.sendAt = self.sendAt or core.monotonic() + DELAY_SECONDS
   if #self.queue >= BATCH then self.sendAt = core.monotonic() end
   self:advance()
