@@ -135,12 +135,46 @@ const steps = {
     await says("You said: hello");
     seen.loaded = session() === first;
   },
+  async management() {
+    // (A copy of a session has none of its files: those are not asked for in vain before.)
+    seen.failedBeforeImport = [...seen.failed];
+    const drawer = page.locator(".selector-drawer"), opener = page.locator("button.selector-button").nth(1);
+    const open = async () => {
+      await page.waitForTimeout(1000); // it may be closing
+      if (!await drawer.isVisible()) await opener.click();
+      await page.locator(".session-item").first().waitFor();
+    };
+    await open();
+    await drawer.locator('button[aria-label="Edit"]').first().click();
+    await drawer.locator("input.inline-edit-input").first().fill("renamed");
+    await page.keyboard.press("Enter");
+    await until(async () => (await stored()).state.__session_metadata__.displayName === "renamed", "the new name");
+    const original = session(), before = await stored(), file = join(profile, "exported.json");
+    const [download] = await Promise.all([
+      page.waitForEvent("download"), drawer.getByRole("button", { name: "Export" }).click(),
+    ]);
+    await download.saveAs(file);
+    const [chooser] = await Promise.all([
+      page.waitForEvent("filechooser"), drawer.getByRole("button", { name: "Import" }).click(),
+    ]);
+    await chooser.setFiles(file);
+    await until(() => session() !== original, "the imported session");
+    const after = await stored(), idsOf = (one) => one.events.map((event) => event.id).join();
+    seen.importedIsSame = idsOf(before) === idsOf(after) && after.state.count === before.state.count;
+    const imported = session();
+    await open();
+    await drawer.getByRole("button", { name: "Delete" }).first().click();
+    await page.locator("mat-dialog-container").getByRole("button", { name: "Delete" }).click();
+    await until(async () => (await fetch(`${url}/apps/counter/users/user/sessions/${imported}`)).status === 404, "the end");
+  },
 };
 
 try {
   for (const [name, act] of Object.entries(steps)) {
     try {
+      const began = Date.now();
       await act();
+      (seen.seconds ??= {})[name] = (Date.now() - began) / 1000;
     } catch (error) {
       seen.broken = `${name}: ${error.message}`;
       await page.screenshot({ path: join(tmpdir(), "moonpad-ui-broken.png") });

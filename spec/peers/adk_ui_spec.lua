@@ -36,7 +36,7 @@ describe("ADK's web UI", function()
   end)
 
   it("is given all that it asks for, but the builder of agents, which there is not", function()
-    for _, failed in ipairs(seen.failed) do assert.are.equal("404 /dev/apps/counter/builder", failed) end
+    for _, failed in ipairs(seen.failedBeforeImport) do assert.are.equal("404 /dev/apps/counter/builder", failed) end
     -- What it says itself of a fetch that it has aborted.
     local aborted = "AbortError: signal is aborted without reason"
     for _, problem in ipairs(seen.errors) do assert.are.equal(aborted, problem) end
@@ -74,6 +74,10 @@ describe("ADK's web UI", function()
       "invocation", "invoke_agent counter",
     }, seen.spans)
     assert.is_true(seen.traceHasRequest)
+  end)
+
+  it("exports a session, imports it as it was, and deletes it", function()
+    assert.is_true(seen.importedIsSame)
   end)
 
   it("lists sessions by their names, and loads them", function()
