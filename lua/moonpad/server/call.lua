@@ -163,7 +163,7 @@ local MOST_UNSENT <const>, FEW_UNSENT <const> = 256 * 1024, 64 * 1024
 ---Begins an answer in pieces.
 ---@param mimeType string
 function Call:beginStream(mimeType)
-  self.hasAnswered, self.isStreaming = true, true
+  self.hasAnswered = true
   self.exchange:begin(200, headersOf(self, mimeType, STREAM))
 end
 

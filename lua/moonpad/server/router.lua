@@ -24,8 +24,8 @@ local function partOf(text)
   return { name = name, isRest = text:sub(-2) == "*}" }
 end
 
----Adds routes: `{ METHOD, PATTERN, handler, namesInBody = true? }`. In a pattern `{name}` is one
----segment, `{name*}` the rest of the path.
+---Adds routes: `{ METHOD, PATTERN, handler, isOpen = true? }`, those that are open to everybody. In
+---a pattern `{name}` is one segment, `{name*}` the rest of the path.
 ---@param list table[]
 function Router:add(list)
   for _, entry in ipairs(list) do

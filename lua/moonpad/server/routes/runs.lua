@@ -103,6 +103,6 @@ local function runStream(call)
 end
 
 return {
-  { "POST", "/run", run, namesInBody = true },
-  { "POST", "/run_sse", runStream, namesInBody = true },
+  { "POST", "/run", run },
+  { "POST", "/run_sse", runStream },
 }
