@@ -20,6 +20,7 @@ const page = context.pages()[0] ?? await context.newPage();
 page.on("request", (request) => {
   if (!request.url().startsWith(url) && !/^(data|blob):/.test(request.url())) seen.foreign.push(request.url());
 });
+page.on("websocket", (socket) => seen.foreign.push(socket.url()));
 page.on("response", (response) => {
   if (response.status() >= 400) seen.failed.push(`${response.status()} ${new URL(response.url()).pathname}`);
 });
@@ -44,6 +45,16 @@ const say = async (text) => {
 const shot = async (name) => {
   if (screenshots) await page.screenshot({ path: join(screenshots, name) });
 };
+// What stands beside the events and the traces, where there is a button for each side of them. (Its
+// icon is a letter or two, of a font that is not there: its text is the icon's name.)
+const details = page.locator(".event-details-container");
+const detailsSay = async (icon, ...texts) => {
+  await details.locator(".vertical-tabs-sidebar button").filter({ hasText: icon }).click();
+  await until(async () => {
+    const shown = (await details.innerText()).replace(/\s+/g, " ");
+    return texts.every((text) => shown.includes(text));
+  }, `${icon} of the details: ${texts}`);
+};
 const session = () => new URL(page.url()).searchParams.get("session");
 const stored = async () => (await fetch(`${url}/apps/counter/users/user/sessions/${session()}`)).json();
 
@@ -58,25 +69,50 @@ const steps = {
     await says('count: {"count":1}');
     seen.state = (await stored()).state;
     await page.getByRole("tab", { name: "State" }).click();
-    await until(async () => (await page.locator("body").innerText()).includes("user:total"), "the state tab");
+    const tab = page.locator("app-state-tab"), shown = async () => (await tab.innerText()).replace(/\s+/g, "");
+    await until(async () => (await shown()).includes("app:visits:1count:1user:total:1"), "the state tab");
     seen.temporaryIsShown = (await page.locator("body").innerText()).includes("temp:secret");
+  },
+  async events() {
+    const row = (number) => page.locator("app-event-row").nth(number - 1);
+    const { events } = await stored();
+    await row(4).click();
+    await detailsSay("info", events[3].id, events[3].invocationId, "call_llm");
+    await detailsSay("account_tree", "write_note", "order");
+    await detailsSay("input", "Counts in all scopes", '"You said: hello"');
+    await detailsSay("output", "functionCall", '"count"');
+    await detailsSay("data_object", "functionCall", events[3].content.parts[0].functionCall.id);
+    await row(5).click();
+    await detailsSay("published_with_changes", "app:visits", "user:total");
+    await row(2).click();
+    await detailsSay("analytics", "Total Prompt Tokens 31", "Total Candidates Tokens 7");
+  },
+  async graph() {
+    await page.locator("button.toolbar-icon-button").filter({ hasText: "account_tree" }).click();
+    await page.locator(".overlay-content svg text").filter({ hasText: "write_note" }).waitFor();
+    await page.getByRole("button", { name: "Close" }).click();
+    await page.locator(".overlay-content").waitFor({ state: "detached" });
   },
   async streaming() {
     await page.evaluate(() => localStorage.setItem("adk-use-sse", "true"));
     await page.reload();
     await says("You said: hello");
+    // Not even for a moment.
+    await page.evaluate(() => {
+      const panel = document.querySelector("app-chat-panel");
+      const look = () => { window.streamedTwice ||= panel.innerText.match(/\bone\b/g)?.length > 1; };
+      window.streamedTwice = false;
+      new MutationObserver(look).observe(panel, { childList: true, characterData: true, subtree: true });
+    });
     await say("stream");
     await says("one two three four five");
-    const text = await chat();
-    seen.streamedTwice = text.indexOf("one two") !== text.lastIndexOf("one two");
+    seen.streamedTwice = await page.evaluate(() => window.streamedTwice);
   },
   async stop() {
     await say("slow");
     await says("still");
     await page.locator("button.stop-message-btn").click();
     await page.locator("button.send-message-btn").waitFor();
-    await page.waitForTimeout(500);
-    seen.afterStop = (await stored()).events.length;
   },
   async artifact() {
     await say("note");
@@ -96,7 +132,6 @@ const steps = {
     await say("order");
     await says('order: {"status":"pending"}');
     const form = page.locator("app-long-running-response").last();
-    if (process.env.DEBUG_FORM) console.error(await form.innerHTML());
     await form.locator("input, textarea").first().fill("arrived");
     await form.getByRole("button").last().click();
     await says("arrived");
@@ -107,6 +142,8 @@ const steps = {
     });
     await say("look at this");
     await says("a file of text/plain");
+    const parts = (await stored()).events.flatMap((event) => event.content?.parts ?? []);
+    seen.uploaded = parts.filter((part) => part.inlineData).map((part) => atob(part.inlineData.data));
   },
   async failure() {
     await say("fail");
@@ -118,7 +155,8 @@ const steps = {
     seen.spans = [...new Set(trace.map((span) => span.name))].sort();
     seen.traceHasRequest = trace.some((span) => span.attributes["gcp.vertex.agent.llm_request"]?.includes("hello"));
     await page.locator("#mat-button-toggle-1-button").click();
-    await until(async () => (await page.locator("body").innerText()).includes("call_llm"), "the traces");
+    await page.locator("app-trace-tree").first().getByText("call_llm").click();
+    await detailsSay("list_alt", "gcp.vertex.agent.llm_request", '"text":"hello"', '"text":"You said: hello"');
     await page.locator("#mat-button-toggle-0-button").click();
   },
   async sessions() {
@@ -149,6 +187,7 @@ const steps = {
     await drawer.locator("input.inline-edit-input").first().fill("renamed");
     await page.keyboard.press("Enter");
     await until(async () => (await stored()).state.__session_metadata__.displayName === "renamed", "the new name");
+    await opener.filter({ hasText: "renamed" }).waitFor();
     const original = session(), before = await stored(), file = join(profile, "exported.json");
     const [download] = await Promise.all([
       page.waitForEvent("download"), drawer.getByRole("button", { name: "Export" }).click(),

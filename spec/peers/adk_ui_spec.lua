@@ -49,7 +49,7 @@ describe("ADK's web UI", function()
     assert.is_false(seen.temporaryIsShown)
   end)
 
-  it("shows a streamed answer once", function()
+  it("shows a streamed answer once, while it comes and at its end", function()
     assert.is_false(seen.streamedTwice)
   end)
 
@@ -66,8 +66,9 @@ describe("ADK's web UI", function()
     assert.is_true(found)
   end)
 
-  it("shows artifacts, failures and traces", function()
+  it("shows artifacts, failures and traces, and uploads files", function()
     assert.are.same({ "note.txt" }, seen.artifacts)
+    assert.are.same({ "uploaded" }, seen.uploaded)
     assert.is_truthy(seen.snackBar:find "the model has failed")
     assert.are.same({
       "call_llm", "execute_tool count", "execute_tool order", "execute_tool pay", "execute_tool write_note",

@@ -60,7 +60,10 @@ local function model(request)
   if text == "stream" then return stream({ "one", "two", "three", "four", "five" }, 0.15) end
   if text == "slow" then return stream({ "still", "here", "and", "here", "and", "so", "on" }, 2) end
   if text == "fail" then error("the model has failed", 0) end
-  return "You said: " .. text
+  return {
+    content = moonpad.text("You said: " .. text),
+    usageMetadata = { promptTokenCount = 31, candidatesTokenCount = 7, totalTokenCount = 38 },
+  }
 end
 
 return moonpad.agent {
