@@ -204,7 +204,8 @@ const steps = {
     await open();
     await drawer.getByRole("button", { name: "Delete" }).first().click();
     await page.locator("mat-dialog-container").getByRole("button", { name: "Delete" }).click();
-    await until(async () => (await fetch(`${url}/apps/counter/users/user/sessions/${imported}`)).status === 404, "the end");
+    const address = `${url}/apps/counter/users/user/sessions/${imported}`;
+    await until(async () => (await fetch(address)).status === 404, "the end");
   },
 };
 
