@@ -1,5 +1,5 @@
 -- ADK's own web UI in a real Chromium, before `moonpad serve`; and its client. Both as they come
--- from npm (scripts/deps.sh check).
+-- from npm (scripts/deps.sh check). MOONPAD_SCREENSHOTS=$PWD/docs takes the pictures of docs/.
 local moonpad = require "moonpad"
 local serveCommand = require "spec.support.serve_command"
 local support = require "spec.support"
