@@ -93,11 +93,13 @@ describe("the page of moonpad's own", function()
 
   setup(function()
     local server = serveCommand.start { "spec/peers/ui_agent.lua", "--db", "memory:" }
-    seen = run("page.mjs", server.url, os.getenv "MOONPAD_SCREENSHOTS" or "")
+    local guarded = serveCommand.run({ "lua5.4", "examples/serve.lua", "0" }, { "SERVE_TOKENS=aa=ann" })
+    seen = run("page.mjs", server.url, guarded.url, os.getenv "MOONPAD_SCREENSHOTS" or "")
     server.process:close()
+    guarded.process:close()
   end)
 
-  it("goes through every step, and asks no other host", function()
+  it("goes through every step under its own policy, and asks no other host", function()
     assert.is_nil(seen.broken)
     assert.are.same({}, seen.foreign)
     assert.are.same({}, seen.errors)
@@ -108,14 +110,45 @@ describe("the page of moonpad's own", function()
     assert.is_true(seen.streamedOnce)
   end)
 
+  it("saves artifacts", function()
+    assert.are.equal("what was noted", seen.artifact)
+  end)
+
+  it("keeps to a session what was begun there", function()
+    assert.are.equal(0, seen.formsInTheOther)
+    assert.are.equal(0, seen.eventsOfTheOther)
+    assert.are.same({ "left", "right" }, seen.stateOfBoth)
+  end)
+
+  it("disturbs nobody who reads, types or goes through it by keyboard", function()
+    assert.are.same({ '"being typed"', 1 }, { seen.typed, seen.unfolded })
+    assert.are.equal("send", seen.focusAfterMessage)
+    assert.are.equal("Message", seen.focusAfterStop)
+    assert.are.equal("Edit where", seen.focusAfterEscape)
+    assert.are.equal("left", seen.focusAfterMove)
+  end)
+
+  it("shows the last events of a long session, and asks only for what is new", function()
+    assert.are.same({ 200, 400 }, seen.longShown)
+    assert.is_true(seen.bytesOfOneEvent < 50000, seen.bytesOfOneEvent)
+  end)
+
+  it("asks little when nothing happens, and nothing when nobody looks", function()
+    assert.is_true(seen.bytesWhenQuiet < 200000, seen.bytesWhenQuiet)
+    assert.are.equal(0, seen.requestsWhenHidden)
+  end)
+
+  it("asks for a token once", function()
+    assert.are.equal(0, seen.dialogsAfterCancel)
+  end)
+
   it("takes no text for HTML", function()
-    assert.is_false(seen.hacked)
+    assert.are.equal(0, seen.hacked)
   end)
 
   it("has nothing that axe objects to, light and dark, and fits a narrow screen", function()
     assert.are.same({}, seen.violations)
     assert.are.equal(0, seen.overflow)
-    assert.are.equal("send", seen.focusAfterMessage)
   end)
 end)
 
