@@ -207,7 +207,8 @@ const steps = {
     const event = { ...HOSTILE_EVENT, timestamp: Date.now() / 1000 };
     await post("POST", sessionsUrl, { sessionId: "hostile", events: [event], state: stateDelta });
     await choose("hostile");
-    for (const summary of await page.locator("summary").all()) await summary.click();
+    const folded = page.locator("details:not([open]) > summary"); // what unfolds may have more of them
+    while (await folded.count()) await folded.first().click();
     await page.locator("#events .who button").first().click();
     await page.getByRole("button", { name: "Approve" }).waitFor();
     seen.hacked = await page.evaluate(() => window.hacked ?? document.querySelectorAll("main img, aside img").length);
@@ -270,7 +271,7 @@ const steps = {
     await dialog.waitFor({ state: "hidden" });
     await page.locator("#user").fill("ann");
     await page.locator("#user").press("Enter");
-    await page.locator("#sessions").getByText("None yet.").waitFor();
+    await page.locator("#live").getByText("live", { exact: true }).waitFor();
     await say("with a token");
     await events().getByText("You said: with a token").waitFor();
     await page.reload();

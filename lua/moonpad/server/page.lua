@@ -203,6 +203,7 @@ const make = (tag, attributes, ...children) => {
 };
 const button = (title, act, attributes, ...more) =>
   make("button", { type: "button", onclick: act, ...attributes }, title, ...more);
+const block = (text) => make("pre", { tabindex: "0" }, text); // may scroll: by keyboard, too
 const cut = (text) => text.length > 80 ? text.slice(0, 79) + "…" : text;
 const short = (value) => cut(JSON.stringify(value));
 
@@ -256,7 +257,7 @@ function tree(value, place) {
     return fold(cut(text), place, () => branches(value, place));
   }
   if (text.length <= LONG) return make("code", null, text);
-  return fold(cut(text), place, () => make("pre", null, typeof value === "string" ? value : text));
+  return fold(cut(text), place, () => block(typeof value === "string" ? value : text));
 }
 
 function branches(value, place) {
@@ -347,21 +348,22 @@ function choose(what) {
   $("events").scrollTop = $("events").scrollHeight;
 }
 
+const userGiven = () => $("user").value.trim() || "user";
+
 async function start() {
+  const wanted = new URLSearchParams(location.hash.slice(1)), session = wanted.get("session");
+  $("user").value = wanted.get("user") || localStorage.getItem("moonpad-user") || "user";
   const apps = await ask("GET", "/list-apps");
-  const wanted = new URLSearchParams(location.hash.slice(1));
   const app = apps.includes(wanted.get("app")) ? wanted.get("app") : apps[0] || "";
-  const user = wanted.get("user") || localStorage.getItem("moonpad-user") || "user";
   $("app").replaceChildren(...apps.map((name) => make("option", { value: name, selected: name === app }, name)));
-  $("user").value = user;
-  choose({ app, user, sessions: [], most: SESSIONS });
-  const session = wanted.get("session");
+  // (Another user may have been given meanwhile.)
+  choose({ app, user: userGiven(), sessions: [], most: SESSIONS });
   await Promise.all([loadSessions(), session && openSession(session)]);
 }
 
 async function chooseList(what) {
   choose({ ...what, sessions: [], most: SESSIONS });
-  await loadSessions();
+  if (shown.app) await loadSessions();
 }
 
 // ---- Sessions
@@ -562,7 +564,7 @@ function drawPart(part, place) {
     return fold(`${name} answers ${short(response ?? null)}`, place, () => branches(part.functionResponse, place));
   }
   if (part.inlineData) return drawFile(part.inlineData);
-  return make("pre", null, JSON.stringify(part, null, 2));
+  return block(JSON.stringify(part, null, 2));
 }
 
 function drawFile(file) {
@@ -606,7 +608,7 @@ function drawAsk(call) {
     const original = call.args?.originalFunctionCall;
     return make("div", { class: "ask", role: "group", "aria-label": "Confirmation" },
       make("div", null, `May ${original?.name} run? `, call.args?.toolConfirmation?.hint || ""),
-      make("pre", null, JSON.stringify(original?.args || {}, null, 2)),
+      block(JSON.stringify(original?.args || {}, null, 2)),
       button("Approve", () => answer({ confirmed: true }), { class: "main" }), " ",
       button("Reject", () => answer({ confirmed: false })));
   }
@@ -856,7 +858,7 @@ function drawForm() {
 // ---- The page
 
 $("app").addEventListener("change", guarded(() => chooseList({ app: $("app").value })));
-$("user").addEventListener("change", guarded(() => chooseList({ user: $("user").value.trim() || "user" })));
+$("user").addEventListener("change", guarded(() => chooseList({ user: userGiven() })));
 $("new").addEventListener("click", guarded(async () => {
   await makeSession();
   $("message").focus();
