@@ -1,5 +1,6 @@
 --- Who a request comes from, and how much he may ask for.
 local core = require "moonpad.core"
+local errorText = require "moonpad.util.error_text"
 local failure = require "moonpad.server.failure"
 
 local access = {}
@@ -28,11 +29,13 @@ local function ask(self, call)
     method = call.method, path = call.path, headers = call.headers, appName = call.app, userId = call.userId,
     sessionId = call.sessionId,
   }
-  local answer = self.authorize(given)
+  -- Its own errors are the server's fault, whatever their code says.
+  local ok, answer = pcall(self.authorize, given)
+  if not ok then error("authorize: " .. errorText.of(answer), 0) end
   if answer == nil or answer == false then failure.raiseWith(401, UNAUTHORIZED, "not authorized") end
   local userId = type(answer) == "table" and answer.userId
   if type(userId) ~= "string" or userId == "" then
-    core.error("invalid_argument", "authorize: must return { userId = \"…\" } or nil")
+    error("authorize: must return { userId = \"…\" } or nil", 0)
   end
   return userId, answer.appState == true
 end
