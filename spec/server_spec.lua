@@ -234,7 +234,37 @@ describe("authorize", function()
 
   it("must say who it is", function()
     local server = start { authorize = function() return {} end }
-    assert.are.equal(400, server:request("GET", "/list-apps").status)
+    local answer = server:request("GET", "/list-apps")
+    assert.are.same({ 500, "internal error" }, { answer.status, answer.json.error })
+    assert.is_truthy(server.errors[1]:find "authorize: must return")
+  end)
+
+  it("that fails is the server's fault, whatever the error says of itself", function()
+    local server = start { authorize = function() error { code = "not_found", message = "no table of users" } end }
+    local answer = server:request("GET", "/list-apps")
+    assert.are.same({ 500, "internal error" }, { answer.status, answer.json.error })
+    assert.is_truthy(server.errors[1]:find "authorize: no table of users")
+  end)
+end)
+
+describe("what was said", function()
+  local function isTold(options)
+    if running then running:close() end
+    start(options)
+    running:request("POST", SESSIONS .. "/s", {})
+    running:request("POST", "/run", message "hi")
+    local spans = running:request("GET", "/debug/trace/session/s").json
+    assert.is_true(#spans > 0)
+    return moonpad.json.encode(spans):find("You said: hi", 1, true) ~= nil
+  end
+
+  it("stands in traces only where nobody asks but who has this machine, or when it is to", function()
+    assert.is_true(isTold {})
+    assert.is_false(isTold { traceContent = false })
+    assert.is_false(isTold { hosts = { "agents.example" } })
+    assert.is_false(isTold { public = true })
+    assert.is_false(isTold { authorize = function() return { userId = "ann" } end })
+    assert.is_true(isTold { hosts = { "agents.example" }, traceContent = true })
   end)
 end)
 

@@ -26,7 +26,8 @@ local servers = {}
 ---write keys of the app? nil is 401. It may wait
 ---@field public boolean? may it listen beyond loopback without `authorize`?
 ---@field limits moonpad.ServerLimits? of each user: beyond is 429
----@field traceContent boolean? do traces show what was said to whoever may ask? default: on loopback only
+---@field traceContent boolean? do traces show what was said to whoever may ask? default: only where nobody but this
+---machine asks: on loopback, without `authorize`, `hosts` and `public`
 ---@field maxBodyBytes integer? default 67108864 (64 MiB)
 ---@field maxHeaderBytes integer? default 65536 (64 KiB)
 ---@field maxConnections integer? default 1000
@@ -58,13 +59,13 @@ Server.__index = Server
 ---@field access moonpad.server.Access
 ---@field guard moonpad.server.Guard
 ---@field router moonpad.server.Router
----@field isPublic boolean
+---@field isPublic boolean do others ask than who has this machine?
 ---@field traces moonpad.server.Traces
 ---@field onError function?
 local Shared = {}
 Shared.__index = Shared
 
--- server -> { core, loop, shared }
+-- server -> { core, loop }
 local partsOf = setmetatable({}, { __mode = "k" })
 
 local TIMEOUT_SECONDS <const>, LARGEST_HEADER <const> = 30, 80 * 1024
@@ -210,7 +211,9 @@ local function listen(plan)
     maxConnections = plan.maxConnections, timeout = TIMEOUT_SECONDS,
   }
   if not made then core.error("storage", "server: cannot listen on " .. message) end
-  return made, isLoopback
+  -- Names of its own and users tell of a proxy in front.
+  local isPublic = not isLoopback or plan.authorize or plan.public or plan.hosts and #plan.hosts > 0
+  return made, isPublic and true or false
 end
 
 local function servicesOf(apps)
@@ -228,12 +231,13 @@ end
 ---@return moonpad.Server
 function servers.define(options)
   local plan = FIELDS:take(options, "server")
-  local made, isLoopback = listen(plan)
+  local made, isPublic = listen(plan)
   local port = made:port()
   local shared = setmetatable({
     apps = plan.apps, access = access.new(plan.authorize, plan.limits or {}), router = routerOf(plan),
-    guard = guard.new(port, plan.host, plan.hosts or {}, plan.origins or {}), isPublic = not isLoopback,
-    traces = traces.new(plan.traceContent == nil and isLoopback or plan.traceContent == true), onError = plan.onError,
+    guard = guard.new(port, plan.host, plan.hosts or {}, plan.origins or {}), isPublic = isPublic,
+    traces = traces.new(plan.traceContent == nil and not isPublic or plan.traceContent == true),
+    onError = plan.onError,
   }, Shared)
   local self = setmetatable({
     host = plan.host, port = port,
