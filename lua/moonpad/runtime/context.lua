@@ -226,7 +226,7 @@ end
 
 -- What waits for a job of moonpad's is told when there is news of it; nobody knows of others.
 local function pauseFor(job)
-  if type(job) == "table" and methodOf(job, "isReady") then return job:giveWay() end
+  if type(job) == "table" and methodOf(job, "giveWay") then return job:giveWay() end
   -- Who polls may find an append done before the run looks again.
   local append <close> = core.awaitAppend(job)
   if append then return coroutines.waitForService() end
