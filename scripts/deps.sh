@@ -40,8 +40,9 @@ install_adk() { (
 
 # What npm installs is what the lock says, as long as that does not change.
 install_peers() {
-  installed=spec/peers/node_modules/installed-lock.json
-  if cmp -s spec/peers/package-lock.json $installed && [ -e spec/peers/node_modules/@google/adk-devtools/dist ]; then
+  installed=spec/peers/node_modules/installed
+  wanted="$(cat spec/peers/package-lock.json && echo "$adk_version $adk_sha512")"
+  if [ "$wanted" = "$(cat $installed 2>/dev/null)" ]; then
     echo "All needed npm packages are installed."
     return
   fi
@@ -49,7 +50,7 @@ install_peers() {
   rm -f $installed
   (cd spec/peers && npm ci --no-progress)
   install_adk
-  cp spec/peers/package-lock.json $installed
+  echo "$wanted" >$installed
 }
 
 if ! command -v dpkg-query >/dev/null || ! command -v apt-get >/dev/null; then
