@@ -2,6 +2,7 @@
 -- web UI sends.
 local moonpad = require "moonpad"
 local serving = require "spec.support.serving"
+local slowStore = require "spec.support.slow_store"
 
 local SESSIONS <const> = "/apps/shop/users/ann/sessions"
 
@@ -143,20 +144,50 @@ describe("sessions over HTTP", function()
   it("of many events hold up nobody for long", function()
     local service = runner.sessionService
     local session = service:createSession { appName = "shop", userId = "ann", sessionId = "s" }
-    for index = 1, 40000 do
+    for index = 1, 5000 do
       service:appendEvent(session, { author = "clerk", actions = { stateDelta = { n = index } } })
     end
+    -- What the collector does with the events of this loop would be counted as well.
+    collectgarbage()
+    collectgarbage "stop"
     local job, worst, all = server:begin("GET", SESSIONS .. "/s"), 0, 0
-    local answer = server:waitUntil(function()
+    local isDone, answer
+    repeat
       local before = os.clock()
       server.server:step(0)
       local taken = os.clock() - before
       worst, all = math.max(worst, taken), all + taken
-      local isDone, answer = job:poll()
-      return isDone and answer
-    end)
-    assert.are.equal(40000, #moonpad.json.decode(answer.body).events)
+      isDone, answer = job:poll()
+    until isDone
+    collectgarbage "restart"
+    assert.are.equal(5000, #moonpad.json.decode(answer.body).events)
     assert.is_true(worst < all / 2, ("%f of %f seconds"):format(worst, all))
+  end)
+end)
+
+describe("a store behind a slow link", function()
+  it("holds up nobody but who asked it", function()
+    local service <close> = slowStore.open "slow:5:memory:"
+    local agent = moonpad.agent { name = "clerk", model = function() return "Hello!" end }
+    local slow = serving.start { apps = {
+      shop = moonpad.runner { appName = "shop", agent = agent, sessionService = service },
+    } }
+    local waitedFor = slowStore.roundTripsHere()
+    local function expect(status, method, path, body)
+      assert.are.equal(status, slow:request(method, path, body).status)
+      assert.are.equal(waitedFor, slowStore.roundTripsHere(), method .. " " .. path)
+    end
+    local message = { role = "user", parts = { { text = "hi" } } }
+    local event = { id = "e", author = "user", invocationId = "i", timestamp = 1 }
+    expect(200, "POST", SESSIONS .. "/s", {})
+    expect(200, "GET", SESSIONS .. "/s")
+    expect(200, "GET", SESSIONS)
+    expect(200, "PATCH", SESSIONS .. "/s", { stateDelta = { a = 1 } })
+    expect(200, "POST", "/run", { appName = "shop", userId = "ann", sessionId = "s", newMessage = message })
+    expect(200, "POST", SESSIONS, { sessionId = "imported", events = { event } })
+    expect(200, "DELETE", SESSIONS .. "/s")
+    assert.is_true(slowStore.roundTrips() > 0)
+    slow:close()
   end)
 end)
 
