@@ -169,8 +169,14 @@ describe("a store behind a slow link", function()
   it("holds up nobody but who asked it", function()
     local service <close> = slowStore.open "slow:5:memory:"
     local agent = moonpad.agent { name = "clerk", model = function() return "Hello!" end }
-    local slow = serving.start { apps = {
-      shop = moonpad.runner { appName = "shop", agent = agent, sessionService = service },
+    local function authorize(request)
+      local users = service:getAppState { appName = "shop" }
+      return { userId = users[request.headers.authorization or "nobody"] or "ann" }
+    end
+    local shop = moonpad.runner { appName = "shop", agent = agent, sessionService = service }
+    local other = moonpad.agent { name = "other", model = function() return "Hi!" end }
+    local slow = serving.start { authorize = authorize, apps = {
+      shop = shop, other = moonpad.runner { appName = "other", agent = other, sessionService = moonpad.open "memory:" },
     } }
     local waitedFor = slowStore.roundTripsHere()
     local function expect(status, method, path, body)

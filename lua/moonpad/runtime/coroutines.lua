@@ -217,12 +217,6 @@ function coroutines.keepPace(work)
   if workSinceLook < WORK_BETWEEN_LOOKS then return end
   workSinceLook = 0
   if not stepBegan or core.monotonic() - stepBegan < SLICE then return end
-  coroutines.endStep()
-end
-
----Ends the step; the next one goes on here at once. For what decides who gets done what a step asks
----of stores.
-function coroutines.endStep()
   if not coroutines.canYield() then return end
   gaveWay = true
   passStore()

@@ -46,15 +46,13 @@ function Call:readTarget()
   self.segments, self.query = target.segments(path), target.query(query)
 end
 
----Says which app it is about: from the next step on its stores are asked, and long work is done,
----without holding up others.
+---Says which app it is about: from the next step on its service's workers ask the stores.
 ---@param app string
 function Call:setApp(app)
   local runner = self.server.apps[app]
   if not runner then failure.raise(404, "there is no app %s", app) end
   self.app, self.runner, self.appName = app, runner, runner.appName
   self.task.service = runner.sessionService
-  coroutines.endStep()
 end
 
 ---@return string? userId who asks, as far as it is known

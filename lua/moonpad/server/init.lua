@@ -26,8 +26,8 @@ local servers = {}
 ---write keys of the app? nil is 401. It may wait
 ---@field public boolean? may it listen beyond loopback without `authorize`?
 ---@field limits moonpad.ServerLimits? of each user: beyond is 429
----@field traceContent boolean? do traces show what was said to whoever may ask? default: only where nobody but this
----machine asks: on loopback, without `authorize`, `hosts` and `public`
+---@field traceContent boolean? do traces show what was said to whoever may ask? default: only on loopback without
+---`authorize`, `hosts` and `public`, where nobody asks but the users of this machine
 ---@field maxBodyBytes integer? default 67108864 (64 MiB)
 ---@field maxHeaderBytes integer? default 65536 (64 KiB)
 ---@field maxConnections integer? default 1000
@@ -59,7 +59,7 @@ Server.__index = Server
 ---@field access moonpad.server.Access
 ---@field guard moonpad.server.Guard
 ---@field router moonpad.server.Router
----@field isPublic boolean do others ask than who has this machine?
+---@field isPublic boolean may others ask than the users of this machine?
 ---@field traces moonpad.server.Traces
 ---@field onError function?
 local Shared = {}
@@ -200,9 +200,13 @@ local function loadModule()
     .. "libevent and http_parser are installed: " .. tostring(module):gsub("\n.*", ""))
 end
 
+-- May others ask than the users of this machine? Users and names of its own tell of a proxy.
+local function isPublic(plan)
+  return not guard.isLoopback(plan.host) or plan.authorize ~= nil or plan.public == true or #(plan.hosts or {}) > 0
+end
+
 local function listen(plan)
-  local isLoopback = guard.isLoopback(plan.host)
-  if not isLoopback and not plan.authorize and not plan.public then
+  if not guard.isLoopback(plan.host) and not plan.authorize and not plan.public then
     core.error("invalid_argument", ("server.host: %s is beyond loopback, where anybody may ask: give `authorize`, or "
       .. "say `public = true`"):format(plan.host))
   end
@@ -211,9 +215,7 @@ local function listen(plan)
     maxConnections = plan.maxConnections, timeout = TIMEOUT_SECONDS,
   }
   if not made then core.error("storage", "server: cannot listen on " .. message) end
-  -- Names of its own and users tell of a proxy in front.
-  local isPublic = not isLoopback or plan.authorize or plan.public or plan.hosts and #plan.hosts > 0
-  return made, isPublic and true or false
+  return made
 end
 
 local function servicesOf(apps)
@@ -231,12 +233,12 @@ end
 ---@return moonpad.Server
 function servers.define(options)
   local plan = FIELDS:take(options, "server")
-  local made, isPublic = listen(plan)
-  local port = made:port()
+  local made = listen(plan)
+  local port, public = made:port(), isPublic(plan)
   local shared = setmetatable({
     apps = plan.apps, access = access.new(plan.authorize, plan.limits or {}), router = routerOf(plan),
-    guard = guard.new(port, plan.host, plan.hosts or {}, plan.origins or {}), isPublic = isPublic,
-    traces = traces.new(plan.traceContent == nil and not isPublic or plan.traceContent == true),
+    guard = guard.new(port, plan.host, plan.hosts or {}, plan.origins or {}), isPublic = public,
+    traces = traces.new(plan.traceContent == nil and not public or plan.traceContent == true),
     onError = plan.onError,
   }, Shared)
   local self = setmetatable({

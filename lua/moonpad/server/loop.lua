@@ -10,7 +10,7 @@ local loops = {}
 ---@class moonpad.server.Task a request under way
 ---@field thread thread
 ---@field exchange userdata of moonpad.server_core
----@field service moonpad.Service? gets done what it asks of stores
+---@field service moonpad.Service whose workers do what it asks of stores
 ---@field wait moonpad.Wait
 ---@field isDue boolean it goes on at the next turn
 ---@field blindPause number? how long it is left alone where only a step tells whether there is news
@@ -53,7 +53,8 @@ local function remove(self, task)
 end
 
 local function start(self, exchange)
-  local task = { exchange = exchange, wait = waits.new(), isDue = true }
+  -- Whose app it is about is not known yet. Any service's workers can ask any store.
+  local task = { exchange = exchange, service = self.services[1], wait = waits.new(), isDue = true }
   task.thread = coroutines.newThread(function() self.handle(exchange, task) end)
   self.tasks[exchange], self.order[#self.order + 1] = task, task
 end

@@ -57,7 +57,6 @@ local function nextEvent(invocation, onSilence)
   return event
 end
 
-
 local function run(call)
   local asked = readRequest(call)
   local _ <close> = call.server.access:countRun(call)
