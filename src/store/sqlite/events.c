@@ -1,11 +1,10 @@
 /* Reads, writes and copies events. */
 #include "base/error.h"
 #include "core/event_draft.h"
-#include "core/json_compact.h"
 #include "core/json_lex.h"
-#include "core/json_scan.h"
 #include "core/json_trusted.h"
 #include "store/sqlite/sqlite.h"
+#include "store/stored.h"
 
 /* ---- reading ---- */
 
@@ -13,17 +12,9 @@ static moonpad_status read_json(mp_sqlite_connection *connection, sqlite3_stmt *
                                 moonpad_string *json, moonpad_error *error) {
   *json = mp_sqlite_column_text(statement, column);
   if (json->data == NULL) return mp_no_memory(error);
-  if (json->data[0] == '{' && mp_scan_check(*json)) return MOONPAD_OK;
-  moonpad_type type = MOONPAD_ABSENT;
-  mp_sqlite_clear_scratch(connection);
-  moonpad_status status =
-      mp_json_compact(connection->store->env, *json, MP_JSON_DEPTH_LIMIT, "event", &connection->scratch, &type, error);
-  if (status == MOONPAD_NO_MEMORY || connection->scratch.failed) return mp_no_memory(error);
-  if (status != MOONPAD_OK || type != MOONPAD_OBJECT) {
-    return mp_sqlite_corrupt(connection, "an event is not a JSON object", error);
-  }
-  *json = mp_buffer_text(&connection->scratch);
-  return MOONPAD_OK;
+  moonpad_status status = mp_stored_event(connection->store->env, &connection->scratch, json);
+  if (status == MOONPAD_NO_MEMORY) return mp_no_memory(error);
+  return status == MOONPAD_OK ? status : mp_sqlite_corrupt(connection, "an event is not a JSON object", error);
 }
 
 static bool changes_session_state(moonpad_string json) {

@@ -2,8 +2,8 @@
 #include <math.h>
 
 #include "base/error.h"
-#include "core/json_scan.h"
 #include "store/sqlite/sqlite.h"
+#include "store/stored.h"
 
 /* Columns: SESSION_COLUMNS of statement.c. */
 static moonpad_status read_session(mp_sqlite_connection *connection, sqlite3_stmt *statement, mp_session_row *row,
@@ -102,18 +102,12 @@ static moonpad_status read_value(mp_sqlite_connection *connection, sqlite3_stmt 
                                  moonpad_error *error) {
   mp_env *env = connection->store->env;
   *value = NULL;
-  int type = sqlite3_column_type(statement, 1);
-  if (type == SQLITE_NULL) return MOONPAD_OK;
+  if (sqlite3_column_type(statement, 1) == SQLITE_NULL) return MOONPAD_OK;
   moonpad_string json = mp_sqlite_column_text(statement, 1);
   if (json.data == NULL) return mp_no_memory(error);
-  if (type == SQLITE_TEXT && mp_scan_check(json)) {
-    *value = mp_value_from_trusted_json(env, json);
-    return *value == NULL ? mp_no_memory(error) : MOONPAD_OK;
-  }
-  /* Not as moonpad writes it: somebody may have edited it, with white space, say. */
-  moonpad_status status = mp_value_parse(env, json, NULL, value, error);
-  if (status == MOONPAD_OK || status == MOONPAD_NO_MEMORY) return status;
-  return mp_sqlite_corrupt(connection, "a value of the state is not JSON", error);
+  moonpad_status status = mp_stored_value(env, json, value);
+  if (status == MOONPAD_NO_MEMORY) return mp_no_memory(error);
+  return status == MOONPAD_OK ? status : mp_sqlite_corrupt(connection, "a value of the state is not JSON", error);
 }
 
 /* Columns: key, value, revision. */
