@@ -23,6 +23,7 @@ void mp_plan_forget(mp_env *env, mp_plan *plan) {
     plan->operations[i].result = NULL;
   }
   plan->outcome = MP_OUTCOME_NOT_TRIED;
+  plan->lacks_changes = false;
   memset(&plan->facts, 0, sizeof plan->facts);
 }
 
@@ -90,6 +91,7 @@ static int64_t *head_revision(mp_session_row *row, mp_scope scope) {
 }
 
 static bool heads_allow(const mp_plan *plan, mp_session_row *row) {
+  if (plan->max_events != 0 && row->revision + 1 - row->base_revision > plan->max_events) return false;
   for (int scope = 0; scope < MP_STORED_SCOPES; scope++) {
     int64_t revision = *head_revision(row, (mp_scope)scope);
     double used = plan->facts.touched[scope];

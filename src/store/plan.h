@@ -49,7 +49,7 @@ typedef enum mp_plan_outcome {
   ** not, is newer than its base; or there is no row, and tombstones newer than the base may have
   ** been purged. Or a sum does not fit 64 bits, there is no array to extend, or a result or the
   ** event is too long. Or a head has expired, cannot be counted up any more, or is behind the
-  ** snapshot.
+  ** snapshot. Or the session would have too many events.
   */
   MP_OUTCOME_REFUSED,
   /*
@@ -72,6 +72,7 @@ typedef struct mp_plan {
   bool id_given;           /* the caller gave the event's id, so it may be stored already */
   int64_t max_value_bytes; /* of a result; 0: no limit */
   int64_t max_event_bytes; /* 0: no limit */
+  int64_t max_events;      /* of the session, with this one; 0: no limit */
   double touched;          /* as in mp_batch */
   /* Refused if the head was last used before this time: it has expired. Unknown: it has not. */
   double touched_since[MP_STORED_SCOPES];
@@ -87,6 +88,8 @@ typedef struct mp_plan {
   /* found */
   mp_plan_outcome outcome;
   mp_facts facts; /* if MP_OUTCOME_STORED; the row as it is stored now */
+  /* It is stored, but there was no memory to tell each_state all that others have changed. */
+  bool lacks_changes;
 } mp_plan;
 
 /*

@@ -182,6 +182,8 @@ typedef struct mp_append {
   size_t conflict_capacity;
   /* What others changed since `snapshot`. */
   mp_changed_keys others;
+  /* There was no memory for all of it. */
+  bool lacks_others;
   /* Keys whose stored value the outcome depends on. */
   mp_state_row *wanted;
   size_t wanted_count;

@@ -19,7 +19,7 @@ void mp_append_keep_house(const mp_append *append, moonpad_session *session) {
 }
 
 void mp_append_apply(mp_append *append, moonpad_session *session) {
-  bool complete = mp_changed_keys_reserve(&append->others, &session->view);
+  bool complete = !append->lacks_others && mp_changed_keys_reserve(&append->others, &session->view);
   if (complete) mp_changed_keys_apply(&append->others, &session->view, &append->row);
   for (size_t i = mp_append_first_taken_in(append); i < append->count; i++) {
     mp_operation *operation = &append->operations[i];

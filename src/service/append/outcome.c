@@ -30,7 +30,7 @@ void mp_append_forget_outcome(mp_append *append) {
   append->stored = (moonpad_string){"", 0};
   mp_buffer_clear(&append->json);
   mp_changed_keys_clear(&append->others);
-  append->duplicate = append->differs = append->has_looked = false;
+  append->duplicate = append->differs = append->has_looked = append->lacks_others = false;
 }
 
 void mp_append_free(mp_append *append) {

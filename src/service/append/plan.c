@@ -167,7 +167,10 @@ static void begin_others(void *context) {
   mp_changed_keys_clear(context);
 }
 
-/* An append that deletes turns is more than one round trip. */
+/*
+** An append that deletes turns is more than one round trip. Of a session object that is behind the
+** store finds out (max_events).
+*/
 static bool may_trim(const mp_append *append) {
   const moonpad_options *options = &append->service->options;
   int64_t events = append->snapshot.revision + 1 - append->snapshot.base_revision;
@@ -192,6 +195,7 @@ static bool make_plan(sending *send) {
                          .id_given = append->id_given,
                          .max_value_bytes = options->max_value_bytes,
                          .max_event_bytes = options->max_event_bytes,
+                         .max_events = options->max_events,
                          .touched = append->now,
                          .begin = begin_others,
                          .each_state = mp_changed_keys_add_row,
@@ -217,6 +221,7 @@ static void take_outcome(sending *send) {
   append->expiry.stored = send->heads | MP_HEAD(MP_SCOPE_SESSION);
   append->expiry.expired = 0;
   mp_changed_keys_note_complete(&append->others, &append->facts);
+  append->lacks_others = send->plan.lacks_changes;
   mp_append_note(append);
   for (size_t i = 0; i < append->stored_count; i++) {
     if (!is_added(&send->operations[i])) continue;

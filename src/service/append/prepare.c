@@ -206,6 +206,7 @@ static void init_append(mp_append *append, moonpad_session *session, const mp_ap
   append->timestamp = 0;
   append->event_revision = 0;
   append->duplicate = append->differs = append->has_outcome = append->has_looked = append->has_written = false;
+  append->lacks_others = false;
   append->may_be_stored = false;
   append->conflicts = NULL;
   append->conflict_count = append->conflict_capacity = 0;
