@@ -49,7 +49,7 @@ SONAME := libmoonpad.so.0
 # ---- Files ----
 
 LIBRARY_SOURCES := $(sort $(wildcard src/base/*.c src/core/*.c src/service/*.c src/service/*/*.c \
-                   src/store/*.c src/store/*/*.c))
+                   src/store/*.c src/store/memory/*.c src/store/sqlite/*.c))
 MODULE_SOURCES := $(sort $(wildcard src/lua/*.c src/lua/*/*.c))
 LUA_FILES := $(sort $(shell find lua/moonpad -name '*.lua' 2>/dev/null))
 TEST_SOURCES := $(sort $(wildcard spec/c/test_*.c))
@@ -62,7 +62,7 @@ EXAMPLE_PROGRAMS := $(patsubst %.c,$(BUILD)/%,$(sort $(wildcard examples/*.c)))
 TEST_PROGRAMS := $(patsubst %.c,$(BUILD)/%,$(TEST_SOURCES))
 SPEC_MODULE := $(BUILD)/spec/slow_store.so
 # What Lua specs need beside moonpad itself: a module, and what a program in the tutorial links.
-SPEC_FILES := $(SPEC_MODULE) $(BUILD)/whole/libmoonpad_lua.a
+SPEC_FILES := $(SPEC_MODULE) $(BUILD)/spec/servers.so $(BUILD)/whole/libmoonpad_lua.a
 
 LIBRARY := $(BUILD)/libmoonpad.a $(BUILD)/$(SONAME) $(BUILD)/libmoonpad.so
 MODULE := $(BUILD)/moonpad/core.so $(BUILD)/libmoonpad_lua.a
@@ -76,12 +76,15 @@ PROCESS_SOURCES := $(sort $(wildcard src/process/*.c))
 SERVER_SOURCES := $(sort $(wildcard src/server/*.c))
 CLI_SOURCES := $(sort $(wildcard src/cli/*.c))
 EDITLINE_SOURCES := $(sort $(wildcard src/editline/*.c))
+# The stores on servers: each with what they share, src/store/server.
+POSTGRES_SOURCES := $(sort $(wildcard src/store/server/*.c src/store/postgres/*.c))
 AGENT_STORES_OBJECTS := $(call objects,$(AGENT_STORES_SOURCES))
 HTTP_OBJECTS := $(call objects,$(HTTP_SOURCES))
 PROCESS_OBJECTS := $(call objects,$(PROCESS_SOURCES))
 SERVER_OBJECTS := $(call objects,$(SERVER_SOURCES))
 CLI_OBJECTS := $(call objects,$(CLI_SOURCES))
 EDITLINE_OBJECTS := $(call objects,$(EDITLINE_SOURCES))
+POSTGRES_OBJECTS := $(call objects,$(POSTGRES_SOURCES))
 CURL_CFLAGS ?= $(shell pkg-config --cflags libcurl 2>/dev/null)
 CURL_LIBS ?= $(shell pkg-config --libs libcurl 2>/dev/null)
 LIBEVENT_CFLAGS ?= $(shell pkg-config --cflags libevent_core 2>/dev/null)
@@ -91,9 +94,13 @@ HTTP_PARSER_LIBS ?= $(shell echo '\#include <http_parser.h>' | $(CC) -E - >/dev/
 SERVER_LIBS := $(if $(LIBEVENT_LIBS),$(if $(HTTP_PARSER_LIBS),$(LIBEVENT_LIBS) $(HTTP_PARSER_LIBS)))
 EDITLINE_CFLAGS ?= $(shell pkg-config --cflags libedit 2>/dev/null)
 EDITLINE_LIBS ?= $(shell pkg-config --libs libedit 2>/dev/null)
+POSTGRES_CFLAGS ?= $(shell pkg-config --cflags libpq 2>/dev/null)
+POSTGRES_LIBS ?= $(shell pkg-config --libs libpq 2>/dev/null)
 OPTIONAL := $(BUILD)/moonpad/agent_stores_core.so $(BUILD)/moonpad/cli_core.so $(BUILD)/moonpad/process_core.so \
             $(if $(CURL_LIBS),$(BUILD)/moonpad/http_core.so) $(if $(SERVER_LIBS),$(BUILD)/moonpad/server_core.so) \
-            $(if $(EDITLINE_LIBS),$(BUILD)/moonpad/editline_core.so)
+            $(if $(EDITLINE_LIBS),$(BUILD)/moonpad/editline_core.so) \
+            $(if $(POSTGRES_LIBS),$(BUILD)/moonpad/postgres.so)
+STORE_LIBRARIES := $(if $(POSTGRES_LIBS),$(BUILD)/whole/libmoonpad_postgres.a)
 
 # `make V=1` shows the commands themselves.
 Q := $(if $(V),,@)
@@ -108,12 +115,13 @@ say = @$(if $(V),:,printf '  %-8s %s\n')
 
 # ---- What users ask for ----
 
-all: lib $(MODULE) $(OPTIONAL) left-out ## the C library and the Lua module (the default)
+all: lib $(MODULE) $(OPTIONAL) $(STORE_LIBRARIES) left-out ## the C library and the Lua module (the default)
 
 left-out:
 	$(if $(CURL_LIBS),,@echo 'pkg-config knows no libcurl: built without moonpad.http and models over HTTP.')
 	$(if $(SERVER_LIBS),,@echo 'No libevent, or no http_parser.h, was found: built without moonpad.server.')
 	$(if $(EDITLINE_LIBS),,@echo 'pkg-config knows no libedit: the command is built without editing of lines.')
+	$(if $(POSTGRES_LIBS),,@echo 'pkg-config knows no libpq: built without the store postgresql:.')
 
 lib: $(LIBRARY) ## the C library alone: needs no Lua
 
@@ -181,11 +189,12 @@ define remember
 endef
 
 $(BUILD)/flags: FORCE
-	$(call remember,$(COMPILE) | $(LUA_CFLAGS) | $(CURL_CFLAGS) | $(LIBEVENT_CFLAGS) | $(LINK))
+	$(call remember,$(COMPILE) | $(LUA_CFLAGS) | $(CURL_CFLAGS) | $(LIBEVENT_CFLAGS) | $(POSTGRES_CFLAGS) | $(LINK))
 
 $(BUILD)/sources: FORCE
 	$(call remember,$(LIBRARY_SOURCES) | $(MODULE_SOURCES) | $(AGENT_STORES_SOURCES) | $(HTTP_SOURCES) | \
-		$(PROCESS_SOURCES) | $(SERVER_SOURCES) | $(CLI_SOURCES) | $(EDITLINE_SOURCES) | $(TEST_SUPPORT))
+		$(PROCESS_SOURCES) | $(SERVER_SOURCES) | $(CLI_SOURCES) | $(EDITLINE_SOURCES) | \
+		$(POSTGRES_SOURCES) | $(TEST_SUPPORT))
 
 $(BUILD)/obj/%.o: %.c $(BUILD)/flags
 	@mkdir -p $(@D)
@@ -200,9 +209,12 @@ $(BUILD)/lua_sources.c: scripts/embed_lua.lua $(LUA_FILES) FORCE
 
 $(MODULE_OBJECTS) $(AGENT_STORES_OBJECTS) $(PROCESS_OBJECTS) $(CLI_OBJECTS): private MODULE_CFLAGS = $(LUA_CFLAGS)
 $(BUILD)/obj/spec/c/test_lua_%.o: private MODULE_CFLAGS = $(LUA_CFLAGS)
+$(BUILD)/obj/spec/c/server_support.o $(BUILD)/obj/spec/c/store_support.o: private MODULE_CFLAGS = $(POSTGRES_CFLAGS)
 $(HTTP_OBJECTS): private MODULE_CFLAGS = $(LUA_CFLAGS) $(CURL_CFLAGS)
 $(SERVER_OBJECTS): private MODULE_CFLAGS = $(LUA_CFLAGS) $(LIBEVENT_CFLAGS)
 $(EDITLINE_OBJECTS): private MODULE_CFLAGS = $(LUA_CFLAGS) $(EDITLINE_CFLAGS)
+$(POSTGRES_OBJECTS): private MODULE_CFLAGS = $(POSTGRES_CFLAGS)
+$(BUILD)/obj/src/store_modules/%.o: private MODULE_CFLAGS = $(LUA_CFLAGS)
 $(MODULE_OBJECTS) $(AGENT_STORES_OBJECTS) $(CLI_OBJECTS) $(HTTP_OBJECTS) $(PROCESS_OBJECTS) $(SERVER_OBJECTS) \
 	$(EDITLINE_OBJECTS): | have-lua
 
@@ -285,18 +297,35 @@ $(BUILD)/moonpad/editline_core.so: $(EDITLINE_OBJECTS) $(BUILD)/sources
 	$(say) LINK $@
 	$(Q)$(LINK) -shared -o $@ $(EDITLINE_OBJECTS) $(EDITLINE_LIBS)
 
+# It stays loaded, like the two above: its functions belong to services that may outlive a Lua
+# state.
+$(BUILD)/moonpad/postgres.so: $(POSTGRES_OBJECTS) $(BUILD)/obj/src/store_modules/postgres.o $(BUILD)/libmoonpad.a \
+		$(BUILD)/sources
+	@mkdir -p $(@D)
+	$(say) LINK $@
+	$(Q)$(LINK) -shared -Wl,-z,nodelete -o $@ $(filter %.o %.a,$^) -Wl,--exclude-libs,ALL $(POSTGRES_LIBS) $(LIBS)
+
+# For hosts in C, with the C library inside.
+$(BUILD)/whole/libmoonpad_postgres.a: $(POSTGRES_OBJECTS) $(LIBRARY_OBJECTS) $(BUILD)/sources
+	@mkdir -p $(@D)
+	$(say) AR $@
+	@rm -f $@
+	$(Q)$(AR) rcs $@ $(POSTGRES_OBJECTS) $(LIBRARY_OBJECTS)
+
 # ---- C tests: one program for each spec/c/test_*.c ----
 
 # Those that embed Lua are called test_lua_*, those of src/agent_stores test_agent_*. The one of
 # src/process is test_process, that of src/server test_server.
 
-TEST_OBJECTS := $(call objects,$(TEST_SUPPORT))
+# They run on the servers, too.
+TEST_OBJECTS := $(call objects,$(TEST_SUPPORT)) $(POSTGRES_OBJECTS)
+TEST_LIBS := $(POSTGRES_LIBS) -lcmocka
 
 $(BUILD)/spec/c/test_lua_%: $(BUILD)/obj/spec/c/test_lua_%.o $(TEST_OBJECTS) $(BUILD)/libmoonpad_lua.a \
 		$(BUILD)/libmoonpad.a
 	@mkdir -p $(@D)
 	$(say) LINK $@
-	$(Q)$(LINK) -Wl,-E -o $@ $(filter %.o %.a,$^) -lcmocka $(LUA_LIBS) $(LIBS)
+	$(Q)$(LINK) -Wl,-E -o $@ $(filter %.o %.a,$^) $(TEST_LIBS) $(LUA_LIBS) $(LIBS)
 
 $(BUILD)/spec/c/test_lua_agent_stores: $(AGENT_STORES_OBJECTS)
 $(BUILD)/spec/c/test_process: $(filter-out %/module.o,$(PROCESS_OBJECTS))
@@ -307,12 +336,13 @@ $(BUILD)/spec/c/test_agent_%: $(BUILD)/obj/spec/c/test_agent_%.o $(TEST_OBJECTS)
 		$(BUILD)/libmoonpad.a
 	@mkdir -p $(@D)
 	$(say) LINK $@
-	$(Q)$(LINK) -o $@ $(filter-out %/module.o $(BUILD)/obj/src/agent_stores/lua_%,$(filter %.o %.a,$^)) -lcmocka $(LIBS)
+	$(Q)$(LINK) -o $@ $(filter-out %/module.o $(BUILD)/obj/src/agent_stores/lua_%,$(filter %.o %.a,$^)) \
+		$(TEST_LIBS) $(LIBS)
 
 $(BUILD)/spec/c/%: $(BUILD)/obj/spec/c/%.o $(TEST_OBJECTS) $(BUILD)/libmoonpad.a
 	@mkdir -p $(@D)
 	$(say) LINK $@
-	$(Q)$(LINK) -o $@ $(filter %.o,$^) $(filter %.a,$^) -lcmocka $(LIBS)
+	$(Q)$(LINK) -o $@ $(filter %.o,$^) $(filter %.a,$^) $(TEST_LIBS) $(LIBS)
 
 # ---- What Lua specs and benches load beside the module: a store behind a slow link ----
 
@@ -322,6 +352,14 @@ $(SPEC_MODULE): $(BUILD)/obj/spec/support/slow_store.o $(BUILD)/obj/spec/c/slow_
 	@mkdir -p $(@D)
 	$(say) LINK $@
 	$(Q)$(LINK) -shared -o $@ $^ -Wl,--exclude-libs,ALL $(LIBS)
+
+# Places on the servers, for specs: build/spec/servers.so is `require "spec.servers"`.
+$(BUILD)/obj/spec/support/servers.o: private MODULE_CFLAGS = $(LUA_CFLAGS)
+
+$(BUILD)/spec/servers.so: $(BUILD)/obj/spec/support/servers.o $(BUILD)/obj/spec/c/server_support.o
+	@mkdir -p $(@D)
+	$(say) LINK $@
+	$(Q)$(LINK) -shared -o $@ $^ $(POSTGRES_LIBS)
 
 # ---- Fuzz targets: one program for each spec/fuzz/fuzz_*.c ----
 
@@ -362,16 +400,17 @@ install: install-lib install-lua install-doc ## installs below $(DESTDIR)$(PREFI
 pc = sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@LIBDIR@|$(LIBDIR)|' -e 's|@INCLUDEDIR@|$(INCLUDEDIR)|' \
          -e 's|@VERSION@|$(VERSION)|' moonpad$(1).pc.in > '$(DESTDIR)$(PKGCONFIGDIR)/moonpad$(1).pc'
 
-install-lib: lib $(BUILD)/whole/libmoonpad_lua.a ## the headers, libraries and pkg-config files alone
+install-lib: lib $(BUILD)/whole/libmoonpad_lua.a $(STORE_LIBRARIES) ## the headers, libraries and pkg-config files alone
 	@echo "Installing headers and libraries: $(DESTDIR)$(INCLUDEDIR), $(DESTDIR)$(LIBDIR)"
 	@$(INSTALL) -d '$(DESTDIR)$(INCLUDEDIR)' '$(DESTDIR)$(LIBDIR)' '$(DESTDIR)$(PKGCONFIGDIR)'
 	@$(INSTALL) -m 644 include/*.h '$(DESTDIR)$(INCLUDEDIR)'
-	@$(INSTALL) -m 644 $(BUILD)/libmoonpad.a $(BUILD)/whole/libmoonpad_lua.a '$(DESTDIR)$(LIBDIR)'
+	@$(INSTALL) -m 644 $(BUILD)/libmoonpad.a $(BUILD)/whole/libmoonpad_lua.a $(STORE_LIBRARIES) '$(DESTDIR)$(LIBDIR)'
 	@$(INSTALL) -m 755 $(BUILD)/$(SONAME) '$(DESTDIR)$(LIBDIR)/libmoonpad.so.$(VERSION)'
 	@ln -sf libmoonpad.so.$(VERSION) '$(DESTDIR)$(LIBDIR)/$(SONAME)'
 	@ln -sf $(SONAME) '$(DESTDIR)$(LIBDIR)/libmoonpad.so'
 	@$(call pc,)
 	@$(call pc,-lua)
+	@$(if $(STORE_LIBRARIES),$(call pc,-postgres))
 
 install-lua: $(BUILD)/moonpad/core.so $(OPTIONAL) left-out ## the Lua module and the moonpad command alone
 	@echo "Installing the Lua module and the command: $(DESTDIR)$(LUA_LMOD), $(DESTDIR)$(LUA_CMOD), $(DESTDIR)$(BINDIR)"
@@ -394,6 +433,7 @@ uninstall: ## removes what `make install` with the same variables has put there
 	rm -f $(patsubst include/%,'$(DESTDIR)$(INCLUDEDIR)/%',$(wildcard include/*.h))
 	rm -f '$(DESTDIR)$(LIBDIR)/libmoonpad.a' '$(DESTDIR)$(LIBDIR)/libmoonpad_lua.a' '$(DESTDIR)$(LIBDIR)/libmoonpad.so' \
 	      '$(DESTDIR)$(LIBDIR)/$(SONAME)' '$(DESTDIR)$(LIBDIR)/libmoonpad.so.$(VERSION)'
+	rm -f '$(DESTDIR)$(LIBDIR)/libmoonpad_postgres.a' '$(DESTDIR)$(PKGCONFIGDIR)/moonpad-postgres.pc'
 	rm -f '$(DESTDIR)$(PKGCONFIGDIR)/moonpad.pc' '$(DESTDIR)$(PKGCONFIGDIR)/moonpad-lua.pc' '$(DESTDIR)$(BINDIR)/moonpad'
 	rm -rf '$(DESTDIR)$(LUA_LMOD)/moonpad' '$(DESTDIR)$(LUA_CMOD)/moonpad' '$(DESTDIR)$(DOCDIR)'
 	rm -f '$(DESTDIR)$(COMPLETIONDIR)/moonpad'

@@ -9,7 +9,7 @@ cd "$(dirname "$0")/.."
 
 packages="make gcc libc6-dev pkg-config lua5.4 liblua5.4-dev libsqlite3-dev lua-argparse \
   lua-busted lua-cjson libcmocka-dev libcurl4-openssl-dev libevent-dev libhttp-parser-dev libedit-dev \
-  lua-socket openssl sqlite3 util-linux bsdutils"
+  libpq-dev postgresql lua-socket openssl sqlite3 util-linux bsdutils"
 if [ "${1:-}" = check ]; then
   # chromium: the web pages are tried in it.
   # libc6-dbg: valgrind needs the symbols of the dynamic linker. libclang-rt-dev: what clang's
@@ -83,6 +83,15 @@ fi
 apt="$as_root env DEBIAN_FRONTEND=noninteractive apt-get -q -o Dpkg::Use-Pty=0"
 # Old package lists may still do, so a failed update does not decide: the installation does.
 $apt update || echo "apt-get update failed; trying with the package lists that are there."
+# Debian's package would make a server and start it: the tests start their own, and need no other.
+case " $missing " in *" postgresql "*)
+  settings=/etc/postgresql-common/createcluster.d
+  $as_root mkdir -p $settings
+  echo "create_main_cluster = false" | $as_root tee $settings/moonpad.conf >/dev/null
+  # shellcheck disable=SC2064 # as it is now
+  trap "$as_root rm -f $settings/moonpad.conf" EXIT
+  ;;
+esac
 # shellcheck disable=SC2086 # both are lists of words
 $apt install -y --no-install-recommends $missing
 [ "${1:-}" != check ] || install_peers

@@ -62,6 +62,24 @@ seconds=1800
 if [ -n "$launcher" ] && [ "$turn" = all ]; then seconds=14400; fi
 limit() { timeout --foreground -k 10 "$seconds" "$@"; }
 
+# ---- The servers that the tests use: one of each, in a folder that goes with them ----
+
+start_servers() {
+  [ -z "${MOONPAD_TEST_POSTGRESQL:-}" ] || return 0
+  servers=$(mktemp -d) && chmod 755 "$servers" || exit 1
+  # Without a server its tests fail, each by itself: nothing is left out.
+  export MOONPAD_TEST_POSTGRESQL=postgresql://moonpad@127.0.0.1:1/not-there
+  if spec/servers/postgresql.sh start "$servers/postgresql"; then
+    MOONPAD_TEST_POSTGRESQL=$(spec/servers/postgresql.sh url "$servers/postgresql")
+  fi
+}
+
+stop_servers() {
+  [ -n "$servers" ] || return
+  [ ! -e "$servers/postgresql/port" ] || spec/servers/postgresql.sh stop "$servers/postgresql"
+  rm -rf "$servers"
+}
+
 # ---- One spec file, one C program: writes the counts, and a line for each test that failed ----
 
 run_lua() { # FILE LOG COUNTS
@@ -184,8 +202,9 @@ for suite in "$@"; do
   case $suite in lua | c | peers) ;; *) echo "unknown suite: $suite (lua, c, peers)" >&2; exit 2 ;; esac
   rm -f "$results/$label-$suite".{count,failed}
 done
-parts=$(mktemp -d) || exit 1
-trap 'rm -rf "$parts"' EXIT
+parts=$(mktemp -d) servers="" || exit 1
+trap 'stop_servers; rm -rf "$parts"' EXIT
+start_servers
 if [ "$turn" = all ]; then
   echo "$label: running the tests of: $*"
 else

@@ -61,19 +61,46 @@ function support.tmpdir()
   return path
 end
 
----Removes the folders made so far.
+local onServers = {}
+
+local function forgetServers()
+  for index = #onServers, 1, -1 do
+    require("spec.servers").forget(onServers[index])
+    onServers[index] = nil
+  end
+end
+
+---Removes the folders, and the places on servers, made so far.
 function support.cleanup()
   for index = #made, 1, -1 do
     run("rm -rf " .. quote(made[index]))
     made[index] = nil
   end
+  forgetServers()
 end
 
--- The stores that specs run on. FILE is a path in a folder of its own.
-local STORES = { "memory:", "sqlite:FILE" }
+-- The stores that specs run on. FILE is a path in a folder of its own; on a server each service
+-- has an empty place of its own, where scripts/run_tests.sh has started one.
+local STORES = { "memory:", "sqlite:FILE", "postgresql:" }
+local SERVERS = { ["postgresql:"] = "MOONPAD_TEST_POSTGRESQL" }
+-- Of the turns in which stores take part one more than there are runs the first store again: see
+-- spec/support/turns.lua about common divisors.
+local STORE_TURNS = 4
 
-local function freshUrl(url)
-  return (url:gsub("FILE", function() return support.tmpdir() .. "/test.db" end))
+local function isDue(number)
+  return turns.isDue(number, STORE_TURNS) or (number == 1 and turns.isDue(STORE_TURNS, STORE_TURNS))
+end
+
+---A URL of an empty store of this kind; `support.cleanup` removes it.
+---@param store string one of the list above
+---@return string
+function support.freshUrl(store)
+  if not SERVERS[store] then
+    return (store:gsub("FILE", function() return support.tmpdir() .. "/test.db" end))
+  end
+  local rest = assert(require("spec.servers").rest(SERVERS[store]))
+  onServers[#onServers + 1] = rest
+  return store .. rest
 end
 
 ---Describes a block once per store, or with the environment's STORE, which is one of the list
@@ -83,8 +110,8 @@ end
 function support.each_store(block)
   local only = os.getenv "STORE"
   for number, store in ipairs(STORES) do
-    if only and only ~= store then goto continue end
-    turns.describe("on " .. store, turns.isDue(number, #STORES), function()
+    if only and only ~= store or SERVERS[store] and not os.getenv(SERVERS[store]) then goto continue end
+    turns.describe("on " .. store, isDue(number), function()
       local opened = {}
       busted.after_each(function()
         for index = #opened, 1, -1 do
@@ -94,7 +121,7 @@ function support.each_store(block)
         support.cleanup()
       end)
       block(function(config)
-        local service = moonpad.open(freshUrl(store), config)
+        local service = moonpad.open(support.freshUrl(store), config)
         opened[#opened + 1] = service
         return service
       end, store)

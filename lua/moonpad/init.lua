@@ -14,6 +14,7 @@ for _, library in ipairs(NEEDED) do
 end
 
 local core = require "moonpad.core"
+local open = require "moonpad.services.open"
 
 -- `require` tells where this file was found. Errors name the user's line, so lines in this folder
 -- are passed over.
@@ -74,8 +75,8 @@ if folder then core.setFolder(folder) end
 ---@field TEMP_PREFIX "temp:"
 
 local moonpad = {
-  open = core.open,
-  sessionService = core.open,
+  open = open,
+  sessionService = open,
   null = core.null,
   removed = core.removed,
   array = core.array,

@@ -5,6 +5,8 @@
 #include <stdio.h>
 
 #include "example_store.h"
+#include "moonpad_stores.h"
+#include "server_support.h"
 #include "slow_store.h"
 
 /* ---- Hooks ---- */
@@ -98,15 +100,25 @@ static void host_log(void *context, moonpad_status status, const char *message) 
   assert_non_null(message);
 }
 
+/* The variable with the URL of a store's server, or NULL: it has none. */
+static const char *server_of(const char *url) {
+  return strcmp(url, "postgresql:") == 0 ? "MOONPAD_TEST_POSTGRESQL" : NULL;
+}
+
 int host_setup(void **state, const char *url) {
-  static const moonpad_store_scheme stores[] = {{"slow", &slow_store_opener}, {"example", &example_store_opener}};
+  const moonpad_store_scheme stores[] = {
+      {"slow", &slow_store_opener}, {"example", &example_store_opener}, {"postgresql", moonpad_postgres_store()}};
   host *self = calloc(1, sizeof *self);
   assert_non_null(self);
   pthread_mutex_init(&self->lock, NULL);
   self->allowed = -1;
   self->now = 1000.5;
   const char *file = strstr(url, "FILE");
-  if (file == NULL) {
+  const char *server = server_of(url);
+  if (server != NULL) {
+    int length = snprintf(self->url, sizeof self->url, "%s", url);
+    server_make_url(server, self->url + length, sizeof self->url - (size_t)length);
+  } else if (file == NULL) {
     strcpy(self->url, url);
   } else {
     strcpy(self->folder, "/tmp/moonpad-service-XXXXXX");
@@ -122,7 +134,8 @@ int host_setup(void **state, const char *url) {
   self->options.random_context = self;
   self->options.log = host_log;
   self->options.log_context = self;
-  self->options.stores = stores;
+  memcpy(self->stores, stores, sizeof stores);
+  self->options.stores = self->stores;
   self->options.store_count = sizeof stores / sizeof *stores;
   moonpad_error error;
   if (moonpad_open(T(self->url), &self->options, &self->service, &error) != MOONPAD_OK) fail_msg("%s", error.message);
@@ -151,6 +164,17 @@ int host_setup_file(void **state) {
   return host_setup(state, "sqlite:FILE");
 }
 
+/* Without the tests on servers that are not there. */
+static size_t leave_out(const struct CMUnitTest *tests, size_t count, struct CMUnitTest *left) {
+  size_t kept = 0;
+  for (size_t i = 0; i < count; i++) {
+    const char *on = strstr(tests[i].name, " on ");
+    const char *server = on == NULL ? NULL : server_of(on + 4);
+    if (server == NULL || server_is_there(server)) left[kept++] = tests[i];
+  }
+  return kept;
+}
+
 int host_run(const struct CMUnitTest *tests, size_t count) {
   char names[64];
   const char *only = getenv("STORE");
@@ -158,13 +182,18 @@ int host_run(const struct CMUnitTest *tests, size_t count) {
     snprintf(names, sizeof names, "* on %s", only);
     cmocka_set_test_filter(names);
   }
-  return _cmocka_run_group_tests("tests", tests, count, NULL, NULL);
+  struct CMUnitTest *left = calloc(count, sizeof *left);
+  if (left == NULL) return 1;
+  int failed = _cmocka_run_group_tests("tests", left, leave_out(tests, count, left), NULL, NULL);
+  free(left);
+  return failed;
 }
 
 int host_teardown(void **state) {
   host *self = *state;
   moonpad_service_release(self->service);
   long alive = self->alive;
+  if (strncmp(self->url, "postgresql:", 11) == 0) server_forget_url(self->url + 11);
   if (self->folder[0] != '\0') {
     char command[128];
     snprintf(command, sizeof command, "rm -rf '%s'", self->folder);

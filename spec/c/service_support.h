@@ -53,7 +53,8 @@ typedef struct host {
   bool (*at_memory)(void *context, bool asks); /* may be NULL; see host_at_memory */
   void *at_memory_context;
   char folder[64];
-  char url[128];
+  char url[256];
+  moonpad_store_scheme stores[3];
 } host;
 
 /* *state is a host. Afterwards every block that its service allocated is back. */
@@ -78,7 +79,8 @@ void host_reopen(host *self);
 
 /* One line for each store that the tests run on. */
 #define ON_EVERY_STORE(test)                                                                                           \
-  ON_STORE(test, "memory:"), ON_STORE(test, "slow:0:memory:"), ON_STORE(test, "example:"), ON_STORE(test, "sqlite:FILE")
+  ON_STORE(test, "memory:"), ON_STORE(test, "slow:0:memory:"), ON_STORE(test, "example:"),                             \
+      ON_STORE(test, "sqlite:FILE"), ON_STORE(test, "postgresql:")
 
 /*
 ** Runs a group of tests. STORE is the URL of one store to run on alone, as it stands above: then

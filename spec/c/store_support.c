@@ -11,13 +11,16 @@
 
 #include "base/error.h"
 #include "example_store.h"
+#include "server_support.h"
 #include "slow_store.h"
+#include "store/postgres/postgres.h"
 #include "store_support.h"
 
 /* ---- the stores ---- */
 
 static const struct moonpad_store_opener memory = {MP_STORE_VERSION, mp_memory_open};
 static const struct moonpad_store_opener sqlite = {MP_STORE_VERSION, mp_sqlite_open};
+static const struct moonpad_store_opener postgres = {MP_STORE_VERSION, mp_postgres_open};
 
 /* One line for each store that runs the suite. */
 static const store_kind kinds[] = {
@@ -26,6 +29,7 @@ static const store_kind kinds[] = {
     {"sqlite::memory:", &sqlite, .has_backup = true, .has = STORE_HOUSEKEEPING},
     {"slow:0:memory:", &slow_store_opener, .counts_memory = true, .has = STORE_HOUSEKEEPING},
     {"example:", &example_store_opener, .counts_memory = true, .is_slow = true},
+    {"postgresql:", &postgres, .server = "MOONPAD_TEST_POSTGRESQL", .is_slow = true, .has = STORE_HOUSEKEEPING},
 };
 #define KINDS (sizeof kinds / sizeof *kinds)
 static const store_kind *kind_under_test; /* set before each run of the suite */
@@ -90,6 +94,7 @@ int run_on_every_store(const struct CMUnitTest *tests, size_t count) {
   const char *only = getenv("STORE");
   for (size_t i = 0; i < KINDS; i++) {
     if (only != NULL && strcmp(only, kinds[i].url) != 0) continue;
+    if (kinds[i].server != NULL && !server_is_there(kinds[i].server)) continue;
     kind_under_test = &kinds[i];
     failures += _cmocka_run_group_tests(kinds[i].url, tests, count, NULL, NULL);
   }
@@ -129,6 +134,7 @@ moonpad_options store_options(const moonpad_allocator *allocator) {
 
 static moonpad_string store_rest(const opened_store *opened) {
   if (opened->kind->is_file) return moonpad_text(opened->path);
+  if (opened->kind->server != NULL) return moonpad_text(opened->rest);
   return moonpad_text(strchr(opened->kind->url, ':') + 1);
 }
 
@@ -150,6 +156,7 @@ void store_open(opened_store *opened, const store_kind *kind, const moonpad_allo
     assert_non_null(mkdtemp(opened->folder));
     snprintf(opened->path, sizeof opened->path, "%s/state.db", opened->folder);
   }
+  if (kind->server != NULL) server_make_url(kind->server, opened->rest, sizeof opened->rest);
   moonpad_options options = store_options(allocator);
   opened->env = mp_env_new(&options);
   assert_non_null(opened->env);
@@ -183,6 +190,7 @@ void remove_folder(const char *folder) {
 void store_close(opened_store *opened) {
   close_only(opened);
   mp_env_release(opened->env);
+  if (opened->kind->server != NULL) server_forget_url(opened->rest);
   if (opened->folder[0] != '\0') remove_folder(opened->folder);
 }
 

@@ -13,9 +13,11 @@
 #include <string.h>
 
 #include "counting_allocator.h"
+#include "moonpad_stores.h"
+#include "server_support.h"
+#include "service_support.h"
 #include "store/plan.h"
 
-#define T(text)      moonpad_text(text)
 #define COUNT(array) (sizeof(array) / sizeof *(array))
 #define NO_ROW       ((const char *)NULL)
 #define TOMBSTONE    ""
@@ -23,6 +25,7 @@
 /* ---- a store with one session ---- */
 
 typedef struct scene {
+  char server_rest[256]; /* of the URL of a store on a server; else empty */
   counting_allocator memory;
   mp_env *env;
   mp_store *store;
@@ -238,7 +241,14 @@ static moonpad_status send_in(mp_tx *tx, void *context, moonpad_error *error) {
   return plans->fails ? MOONPAD_TOOL : MOONPAD_OK;
 }
 
+/* By the store itself, if it takes plans. */
 static void send_plan(scene *self, mp_plan *plan) {
+  if (MP_HAS(mp_store_ops, self->store->ops, append)) {
+    moonpad_error error = {MOONPAD_OK, ""};
+    moonpad_status status = self->store->ops->append(self->store, plan, 1, &error);
+    if (status != MOONPAD_OK) fail_msg("%s: %s", moonpad_status_name(status), error.message);
+    return;
+  }
   sent plans = {self, {plan}, 1, false};
   write_ok(self, send_in, &plans);
 }
@@ -350,9 +360,20 @@ static int setup_sqlite(void **state) {
   return setup(state, mp_sqlite_open, ":memory:");
 }
 
+static int setup_postgresql(void **state) {
+  char rest[256];
+  server_make_url("MOONPAD_TEST_POSTGRESQL", rest, sizeof rest);
+  setup(state, moonpad_postgres_store()->open, rest);
+  scene *self = *state;
+  strcpy(self->server_rest, rest);
+  return 0;
+}
+
 static int teardown(void **state) {
-  close_scene(*state);
-  free(*state);
+  scene *self = *state;
+  close_scene(self);
+  if (self->server_rest[0] != '\0') server_forget_url(self->server_rest);
+  free(self);
   return 0;
 }
 
@@ -631,24 +652,25 @@ static void test_a_plan_without_memory_stores_nothing(void **state) {
   failing_allocations(mp_sqlite_open, ":memory:");
 }
 
-#define ON_EVERY_STORE(test)                                                                                           \
-  {#test " on memory:", test, setup_memory, teardown, NULL}, {                                                         \
-#test " on sqlite:", test, setup_sqlite, teardown, NULL                                                            \
+#define ON_ALL(test)                                                                                                   \
+  {#test " on memory:", test, setup_memory, teardown, NULL},                                                           \
+      {#test " on sqlite:", test, setup_sqlite, teardown, NULL}, {                                                     \
+#test " on postgresql:", test, setup_postgresql, teardown, NULL                                                    \
   }
 
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_every_operation_stores_its_result),
-      ON_EVERY_STORE(test_a_stored_plan_tells_the_row),
-      ON_EVERY_STORE(test_tells_what_others_changed),
-      ON_EVERY_STORE(test_a_session_that_is_gone_is_missing),
-      ON_EVERY_STORE(test_an_id_that_is_there_already_is_a_duplicate),
-      ON_EVERY_STORE(test_what_is_too_long_is_refused),
-      ON_EVERY_STORE(test_held_is_ahead),
-      ON_EVERY_STORE(test_an_entry_used_too_long_ago_is_refused),
-      ON_EVERY_STORE(test_what_may_have_been_forgotten_is_refused),
-      ON_EVERY_STORE(test_plans_in_one_transaction_see_those_before_them),
+      ON_ALL(test_a_stored_plan_tells_the_row),
+      ON_ALL(test_tells_what_others_changed),
+      ON_ALL(test_a_session_that_is_gone_is_missing),
+      ON_ALL(test_an_id_that_is_there_already_is_a_duplicate),
+      ON_ALL(test_what_is_too_long_is_refused),
+      ON_ALL(test_held_is_ahead),
+      ON_ALL(test_an_entry_used_too_long_ago_is_refused),
+      ON_ALL(test_what_may_have_been_forgotten_is_refused),
+      ON_ALL(test_plans_in_one_transaction_see_those_before_them),
       cmocka_unit_test(test_a_plan_without_memory_stores_nothing),
   };
-  return cmocka_run_group_tests(tests, NULL, NULL);
+  return HOST_RUN(tests);
 }

@@ -225,14 +225,15 @@ static void try_all_on(service_life *life, const char *key, const char *held, co
   }
 }
 
+/* The state of these two is the URL of a store that takes plans. */
 static void test_every_operation_comes_to_the_same(void **state) {
-  (void)state;
+  const char *url = *state;
   static const char *const keys[] = {"k", "user:k", "app:k"};
   for (size_t key = 0; key < COUNT(keys); key++) {
     for (size_t held = 0; held < COUNT(values); held++) {
       service_life plain, planned;
       begin_life(&plain, "memory:", NULL, "{}");
-      begin_life(&planned, "slow:0:memory:", NULL, "{}");
+      begin_life(&planned, url, NULL, "{}");
       try_all_on(&plain, keys[key], values[held], "1", false);
       try_all_on(&planned, keys[key], values[held], "1", false);
       for (size_t stored = 0; stored < COUNT(values); stored++) {
@@ -294,7 +295,7 @@ static void live(service_life *life, uint64_t seed, int steps) {
 }
 
 static void test_random_lives_come_to_the_same(void **state) {
-  (void)state;
+  const char *url = *state;
   moonpad_options kinds[6];
   for (size_t i = 0; i < COUNT(kinds); i++) moonpad_options_init(&kinds[i]);
   kinds[1].max_value_bytes = 12;
@@ -310,7 +311,6 @@ static void test_random_lives_come_to_the_same(void **state) {
     service_life plain, planned;
     char what[64];
     begin_life(&plain, "memory:", options, "{\"k\":1,\"list\":[1],\"user:n\":2}");
-    const char *url = (size_t)i / COUNT(kinds) % 2 == 0 ? "slow:0:memory:" : "slow:0:sqlite::memory:";
     begin_life(&planned, url, options, "{\"k\":1,\"list\":[1],\"user:n\":2}");
     live(&plain, seed, 60);
     live(&planned, seed, 60);
@@ -527,15 +527,21 @@ static void test_a_plan_without_memory_stores_all_or_nothing(void **state) {
   assert_true(allowed > MANY_KEYS);
 }
 
+#define WITH(test, url)                                                                                                \
+  { #test " on " url, test, NULL, NULL, (void *)(url) }
+
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_every_operation_comes_to_the_same),
-      cmocka_unit_test(test_random_lives_come_to_the_same),
+      WITH(test_every_operation_comes_to_the_same, "slow:0:memory:"),
+      WITH(test_every_operation_comes_to_the_same, "postgresql:"),
+      WITH(test_random_lives_come_to_the_same, "slow:0:memory:"),
+      WITH(test_random_lives_come_to_the_same, "slow:0:sqlite::memory:"),
+      WITH(test_random_lives_come_to_the_same, "postgresql:"),
       cmocka_unit_test(test_a_call_needs_one_round_trip),
       ON_STORE(test_round_trips_of_other_calls, "slow:0:memory:"),
       cmocka_unit_test(test_a_lost_answer_takes_effect_once),
       cmocka_unit_test(test_what_was_sent_twice_is_own),
       cmocka_unit_test(test_a_plan_without_memory_stores_all_or_nothing),
   };
-  return cmocka_run_group_tests(tests, NULL, NULL);
+  return HOST_RUN(tests);
 }

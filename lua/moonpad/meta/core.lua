@@ -435,6 +435,14 @@ function Json.decode(text) end
 ---@nodiscard
 function core.open(url, config) end
 
+---The same on a store that is not built in.
+---@param opener userdata what the store's module hands over
+---@param url string
+---@param config? moonpad.Config
+---@return moonpad.Service
+---@nodiscard
+function core.openOn(opener, url, config) end
+
 ---The config of a service that another module opens, for that module.
 ---@class moonpad.StoreConfig: userdata
 

@@ -1,8 +1,8 @@
 --- The three services of a runner on one store.
-local core = require "moonpad.core"
+local open = require "moonpad.services.open"
 
 local OPENERS = {
-  { "sessionService", core.open },
+  { "sessionService", open },
   { "artifactService", function(url) return require("moonpad.services.artifacts").open(url) end },
   { "memoryService", function(url) return require("moonpad.services.memory").open(url) end },
 }

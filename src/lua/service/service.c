@@ -53,14 +53,16 @@ static int service_tostring(lua_State *L) {
 
 /* Pushes the URL without what stands before an '@' in its authority: there a password may be. */
 static void push_safe_url(lua_State *L, moonpad_string url) {
-  const char *authority = strstr(url.data, "://");
+  const char *authority = strstr(url.data, "://"), *query = strchr(url.data, '?');
   const char *at = authority != NULL ? strrchr(authority, '@') : NULL;
-  if (at == NULL) {
-    lua_pushlstring(L, url.data, url.length);
+  /* A server's URL may have it among its parameters, too. */
+  const char *end = query != NULL && strstr(query, "password=") != NULL ? query : url.data + url.length;
+  if (at == NULL || at > end) {
+    lua_pushlstring(L, url.data, (size_t)(end - url.data));
     return;
   }
   lua_pushlstring(L, url.data, (size_t)(authority + 3 - url.data));
-  lua_pushstring(L, at + 1);
+  lua_pushlstring(L, at + 1, (size_t)(end - at - 1));
   lua_concat(L, 2);
 }
 
@@ -144,8 +146,8 @@ static int history_cache(lua_State *L) {
   return 1;
 }
 
-/* core.open(url [, config]) */
-static int open_service(lua_State *L) {
+/* The arguments are url [, config]; `given` (may be NULL) is a store that is not built in. */
+static int open_with(lua_State *L, const moonpad_store_scheme *given) {
   mp_lua *binding = mp_lua_of(L);
   moonpad_string url = mp_argument_string(L, 1, "open", "url");
   moonpad_options options;
@@ -154,6 +156,8 @@ static int open_service(lua_State *L) {
   lua_settop(L, 2);
   int64_t history_bytes = -1;
   if (!lua_isnil(L, 2)) read_config(L, 2, &options, &history_bytes);
+  options.stores = given;
+  options.store_count = given == NULL ? 0 : 1;
   mp_lua_service *service = mp_push_service(L, binding);
   push_safe_url(L, url);
   lua_setiuservalue(L, -2, 1);
@@ -167,6 +171,22 @@ static int open_service(lua_State *L) {
   mp_check(L, moonpad_open(url, &options, &service->service, &error), &error);
   mp_register_service(L, service);
   return 1;
+}
+
+/* core.open(url [, config]) */
+static int open_service(lua_State *L) {
+  return open_with(L, NULL);
+}
+
+/* core.openOn(opener, url [, config]): the opener is what a store's module hands over. */
+static int open_on(lua_State *L) {
+  char scheme[32];
+  luaL_checktype(L, 1, LUA_TLIGHTUSERDATA);
+  const char *url = luaL_checkstring(L, 2);
+  moonpad_store_scheme given = {scheme, lua_touserdata(L, 1)};
+  snprintf(scheme, sizeof scheme, "%.*s", (int)strcspn(url, ":"), url);
+  lua_remove(L, 1);
+  return open_with(L, &given);
 }
 
 /*
@@ -242,6 +262,8 @@ void mp_service_setup(lua_State *L, int binding_index) {
 void mp_service_module(lua_State *L, int binding_index) {
   mp_push_function(L, binding_index, open_service);
   lua_setfield(L, -2, "open");
+  mp_push_function(L, binding_index, open_on);
+  lua_setfield(L, -2, "openOn");
   mp_push_function(L, binding_index, check_store);
   lua_setfield(L, -2, "checkStore");
   mp_push_function(L, binding_index, open_scratch);

@@ -1,0 +1,37 @@
+/*
+** The stores that are libraries of their own: each needs a client library that the core does
+** without. A host in C hands them to moonpad_open:
+**
+**   moonpad_store_scheme stores[] = {{"postgresql", moonpad_postgres_store()}};
+**   options.stores = stores;
+**   options.store_count = 1;
+**   moonpad_open(moonpad_text("postgresql://user@host/database"), &options, &service, &error);
+**
+** In Lua moonpad.open loads them by itself. docs/storage.md tells what each promises.
+*/
+#ifndef MOONPAD_STORES_H
+#define MOONPAD_STORES_H
+
+#include "moonpad.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/*
+** PostgreSQL 13 and later, with libpq: pkg-config's moonpad-postgres. The scheme is "postgresql".
+** The URL is one of libpq, with options of moonpad's own: schema=moonpad (where the tables are),
+** pool=4 (at most so many connections, up to 64), migrate=on|off (whether it may make the schema),
+** strict=1 (refuses a server that does not keep what `durability` asks for). libpq's memory does
+** not come from the host's allocator.
+** The result lives as long as the program, and is nobody's to free.
+** Errors: none.
+** Threads: any.
+*/
+MOONPAD_API const moonpad_store_opener *moonpad_postgres_store(void);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,92 @@
+#!/bin/bash
+# A PostgreSQL server for tests, on this machine alone: all of it is in FOLDER, and it is gone with
+# it.
+#   spec/servers/postgresql.sh start FOLDER [NAME=VALUE...]   makes and starts it, with settings
+#   spec/servers/postgresql.sh again FOLDER                   starts it after `stop` or `kill`
+#   spec/servers/postgresql.sh standby FOLDER PRIMARY         one that follows the server in PRIMARY
+#   spec/servers/postgresql.sh promote FOLDER                 makes a standby a primary
+#   spec/servers/postgresql.sh kill FOLDER                    as the system does: kill -9
+#   spec/servers/postgresql.sh stop FOLDER
+#   spec/servers/postgresql.sh url FOLDER                     prints its URL, password included
+# It listens on a free port of 127.0.0.1 (FOLDER/port) and on a socket in FOLDER. Its superuser is
+# postgres, without a password on the socket; the URL's account owns a database.
+set -u
+
+verb=$1 folder=$2
+shift 2
+data=$folder/data
+programs=$(find /usr/lib/postgresql/*/bin -maxdepth 0 2>/dev/null | sort -V | tail -n 1)
+[ -n "$programs" ] || programs=$(pg_config --bindir 2>/dev/null)
+
+# PostgreSQL refuses to run as root.
+as_server() {
+  if [ "$(id -u)" = 0 ]; then runuser -u postgres -- env -u LD_PRELOAD "$@"; else env -u LD_PRELOAD "$@"; fi
+}
+
+sql() { as_server "$programs/psql" -w -q -h "$folder" -p "$(cat "$folder/port")" -d postgres -c "$1"; }
+
+# Ports that others may take between the look and the start are tried again by `start_on_free_port`.
+free_port() {
+  local port
+  while :; do
+    port=$((20000 + RANDOM % 12000))
+    (exec 3<>"/dev/tcp/127.0.0.1/$port") 2>/dev/null || break
+  done
+  echo "$port"
+}
+
+run_server() { as_server "$programs/pg_ctl" -D "$data" -l "$folder/log" -w -t 60 -s start >/dev/null 2>&1; }
+
+start_on_free_port() {
+  local tries
+  for tries in 1 2 3 4 5; do
+    free_port >"$folder/port"
+    sed -i "s/^port = .*/port = $(cat "$folder/port")/" "$data/postgresql.conf"
+    run_server && return 0
+  done
+  cat "$folder/log" >&2
+  echo "PostgreSQL does not start ($tries times)" >&2
+  return 1
+}
+
+own_folder() {
+  [ -x "$programs/initdb" ] || { echo "no PostgreSQL server is installed: make deps" >&2; exit 1; }
+  mkdir -p "$folder" && chmod 755 "$folder" || exit 1
+  [ "$(id -u)" != 0 ] || chown postgres "$folder"
+}
+
+case $verb in
+  start)
+    own_folder
+    as_server "$programs/initdb" -D "$data" -U postgres -A trust --auth-host=scram-sha-256 -E UTF8 --locale=C \
+      >"$folder/initdb.log" 2>&1 || { cat "$folder/initdb.log" >&2; exit 1; }
+    {
+      printf '%s\n' "port = 0" "listen_addresses = '127.0.0.1'" "unix_socket_directories = '$folder'" \
+        "max_connections = 100" "wal_level = replica" "hot_standby = on"
+      for setting in "$@"; do echo "$setting"; done
+    } >>"$data/postgresql.conf"
+    echo "host replication all 127.0.0.1/32 trust" >>"$data/pg_hba.conf"
+    start_on_free_port || exit 1
+    sql "CREATE ROLE moonpad LOGIN PASSWORD 'secret'" && sql "CREATE DATABASE moonpad OWNER moonpad"
+    ;;
+  standby)
+    own_folder
+    as_server "$programs/pg_basebackup" -w -h "$1" -p "$(cat "$1/port")" -U postgres -D "$data" -R -X stream \
+      >"$folder/initdb.log" 2>&1 || { cat "$folder/initdb.log" >&2; exit 1; }
+    sed -i "s|^unix_socket_directories = .*|unix_socket_directories = '$folder'|" "$data/postgresql.conf"
+    start_on_free_port
+    ;;
+  again)
+    # Of a server that was killed the last processes may still end.
+    for _ in $(seq 50); do
+      run_server && exit 0
+      sleep 0.2
+    done
+    exit 1
+    ;;
+  promote) as_server "$programs/pg_ctl" -D "$data" -w -s promote ;;
+  kill) kill -9 "$(head -n 1 "$data/postmaster.pid")" ;;
+  stop) [ ! -e "$data/postmaster.pid" ] || as_server "$programs/pg_ctl" -D "$data" -m immediate -w -s stop ;;
+  url) echo "postgresql://moonpad:secret@127.0.0.1:$(cat "$folder/port")/moonpad" ;;
+  *) echo "$verb: no such verb" >&2; exit 2 ;;
+esac

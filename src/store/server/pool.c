@@ -1,0 +1,106 @@
+/* The pool of connections of a store. */
+#include "store/server/pool.h"
+
+#include <math.h>
+#include <unistd.h>
+
+#include "base/condition.h"
+#include "base/error.h"
+
+bool mp_pool_init(mp_pool *pool, unsigned limit) {
+  *pool = (mp_pool){.limit = limit, .owner = getpid()};
+  if (!mp_condition_init(&pool->changed)) return false;
+  pthread_mutex_init(&pool->mutex, NULL);
+  return true;
+}
+
+void mp_pool_destroy(mp_pool *pool) {
+  pthread_cond_destroy(&pool->changed);
+  pthread_mutex_destroy(&pool->mutex);
+}
+
+/* False: the time has come. */
+static bool wait_until(mp_pool *pool, double until) {
+  if (mp_monotonic() >= until) return false;
+  double whole = floor(until);
+  struct timespec time = {(time_t)whole, (long)((until - whole) * 1e9)};
+  pthread_cond_timedwait(&pool->changed, &pool->mutex, &time);
+  return true;
+}
+
+static moonpad_status take(mp_pool *pool, double until, mp_pooled **connection, moonpad_error *error) {
+  while (!pool->closing && pool->taken >= pool->limit) {
+    if (wait_until(pool, until)) continue;
+    return mp_fail(error, MOONPAD_BUSY, "all %u connections are in use (the URL's option pool sets how many)",
+                   pool->limit);
+  }
+  if (pool->closing) return mp_fail(error, MOONPAD_CLOSED, "the service is closed");
+  pool->taken++;
+  *connection = pool->list;
+  if (pool->list == NULL) return MOONPAD_OK;
+  pool->list = pool->list->next;
+  pool->free--;
+  return MOONPAD_OK;
+}
+
+moonpad_status mp_pool_take(mp_pool *pool, double until, mp_pooled **connection, moonpad_error *error) {
+  *connection = NULL;
+  if (getpid() != pool->owner) {
+    return mp_fail(error, MOONPAD_CLOSED, "the service belongs to the process that opened it, not to a forked child");
+  }
+  pthread_mutex_lock(&pool->mutex);
+  moonpad_status status = take(pool, until, connection, error);
+  pthread_mutex_unlock(&pool->mutex);
+  return status;
+}
+
+void mp_pool_give_back(mp_pool *pool, mp_pooled *connection) {
+  pthread_mutex_lock(&pool->mutex);
+  pool->taken--;
+  if (connection != NULL) {
+    connection->next = pool->list;
+    pool->list = connection;
+    pool->free++;
+  }
+  /* One who waits for a connection, or all who wait for the end. */
+  if (pool->closing) {
+    pthread_cond_broadcast(&pool->changed);
+  } else {
+    pthread_cond_signal(&pool->changed);
+  }
+  pthread_mutex_unlock(&pool->mutex);
+}
+
+mp_pooled *mp_pool_drain(mp_pool *pool) {
+  pthread_mutex_lock(&pool->mutex);
+  mp_pooled *list = pool->list;
+  pool->list = NULL;
+  pool->free = 0;
+  pthread_mutex_unlock(&pool->mutex);
+  return list;
+}
+
+void mp_pool_pause(mp_pool *pool, double seconds) {
+  double until = mp_monotonic() + seconds;
+  pthread_mutex_lock(&pool->mutex);
+  while (!pool->closing && wait_until(pool, until)) {
+  }
+  pthread_mutex_unlock(&pool->mutex);
+}
+
+mp_pooled *mp_pool_close(mp_pool *pool) {
+  pthread_mutex_lock(&pool->mutex);
+  bool first = !pool->closing;
+  pool->closing = true;
+  pthread_cond_broadcast(&pool->changed);
+  while (first ? pool->taken > 0 : !pool->closed) pthread_cond_wait(&pool->changed, &pool->mutex);
+  pthread_mutex_unlock(&pool->mutex);
+  return first ? mp_pool_drain(pool) : NULL;
+}
+
+void mp_pool_closed(mp_pool *pool) {
+  pthread_mutex_lock(&pool->mutex);
+  pool->closed = true;
+  pthread_cond_broadcast(&pool->changed);
+  pthread_mutex_unlock(&pool->mutex);
+}
