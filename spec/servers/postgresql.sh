@@ -5,6 +5,8 @@
 #   spec/servers/postgresql.sh again FOLDER                   starts it after `stop` or `kill`
 #   spec/servers/postgresql.sh standby FOLDER PRIMARY         one that follows the server in PRIMARY
 #   spec/servers/postgresql.sh promote FOLDER                 makes a standby a primary
+#   spec/servers/postgresql.sh synchronous FOLDER             a commit waits for its standby from now on
+#   spec/servers/postgresql.sh account FOLDER NAME            makes an account without any rights
 #   spec/servers/postgresql.sh kill FOLDER                    as the system does: kill -9
 #   spec/servers/postgresql.sh stop FOLDER
 #   spec/servers/postgresql.sh url FOLDER                     prints its URL, password included
@@ -71,7 +73,7 @@ case $verb in
     ;;
   standby)
     own_folder
-    as_server "$programs/pg_basebackup" -w -h "$1" -p "$(cat "$1/port")" -U postgres -D "$data" -R -X stream \
+    as_server "$programs/pg_basebackup" -w -h "$1" -p "$(cat "$1/port")" -U postgres -D "$data" -R -X stream -c fast \
       >"$folder/initdb.log" 2>&1 || { cat "$folder/initdb.log" >&2; exit 1; }
     sed -i "s|^unix_socket_directories = .*|unix_socket_directories = '$folder'|" "$data/postgresql.conf"
     start_on_free_port
@@ -84,6 +86,10 @@ case $verb in
     done
     exit 1
     ;;
+  synchronous)
+    sql "ALTER SYSTEM SET synchronous_standby_names = '*'" && sql "SELECT pg_reload_conf()" >/dev/null
+    ;;
+  account) sql "CREATE ROLE $1 LOGIN PASSWORD 'secret'" ;;
   promote) as_server "$programs/pg_ctl" -D "$data" -w -s promote ;;
   kill) kill -9 "$(head -n 1 "$data/postmaster.pid")" ;;
   stop) [ ! -e "$data/postmaster.pid" ] || as_server "$programs/pg_ctl" -D "$data" -m immediate -w -s stop ;;

@@ -294,6 +294,8 @@ static void note_failure(mp_postgres_connection *connection, answer *self) {
   }
   if (strcmp(failure->state, "MP002") == 0) plan->outcome = MP_OUTCOME_MISSING;
   if (failure->status == MOONPAD_ALREADY_EXISTS) plan->outcome = MP_OUTCOME_DUPLICATE;
+  /* Its own first sending may be what stands against it. */
+  if (plan->outcome == MP_OUTCOME_REFUSED && self->sent->is_resent) plan->outcome = MP_OUTCOME_DUPLICATE;
   if (plan->outcome != MP_OUTCOME_NOT_TRIED || failure->again != MP_PG_NEVER) return;
   self->sent->status = failure->status;
   self->sent->error = failure->error;
@@ -375,8 +377,8 @@ void mp_postgres_send_plans(void *context, mp_sent_plan *const *plans, size_t co
     if (connection != NULL && failure.again == MP_PG_RECONNECT) was_sent = true;
     left = untried(plans, count, answers);
     if (left == 0) return;
-    /* Now any of them may exist. */
-    for (size_t i = 0; was_sent && i < left; i++) answers[i].sent->plan->id_given = true;
+    /* Now any of them may be stored. */
+    for (size_t i = 0; was_sent && i < left; i++) answers[i].sent->is_resent = true;
     if (mp_postgres_try_again(store, &failure, tries, until)) continue;
     fail_all(answers, left, &failure, was_sent);
     return;

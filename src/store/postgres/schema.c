@@ -365,29 +365,31 @@ static const char note_version[] = "INSERT INTO meta VALUES ('schema', '" NUMBER
 
 typedef struct found_schema {
   bool exists;
+  bool is_usable; /* by this account */
   bool has_tables;
   long version; /* 0: it is not moonpad's */
 } found_schema;
 
-static moonpad_status ask(mp_postgres_connection *connection, const char *sql, char **value, moonpad_error *error) {
-  return mp_postgres_ask_text(connection, sql, value, error);
-}
-
 static moonpad_status find_schema(mp_postgres_connection *connection, found_schema *found, moonpad_error *error) {
+  static const char sql[] = "SELECT has_schema_privilege(n.oid, 'USAGE')::int::text || (c.oid IS NOT NULL)::int::text"
+                            " FROM pg_namespace n LEFT JOIN pg_class c ON c.relnamespace = n.oid AND c.relname = 'meta'"
+                            " WHERE n.nspname = current_setting('moonpad.schema')";
   char *value = NULL;
-  *found = (found_schema){false, false, 0};
-  moonpad_status status =
-      ask(connection,
-          "SELECT count(DISTINCT n.oid)::text || ' ' || count(c.oid)::text FROM pg_namespace n"
-          " LEFT JOIN pg_class c ON c.relnamespace = n.oid AND c.relname = 'meta' WHERE n.nspname = current_setting("
-          "'moonpad.schema')",
-          &value, error);
+  *found = (found_schema){.version = 0};
+  moonpad_status status = mp_postgres_ask_text(connection, sql, &value, error);
   if (status != MOONPAD_OK) return status;
-  found->exists = value != NULL && value[0] == '1';
-  found->has_tables = value != NULL && strcmp(value, "1 1") == 0;
+  found->exists = value != NULL;
+  found->is_usable = value == NULL || value[0] == '1';
+  found->has_tables = value != NULL && value[1] == '1';
   free(value);
   value = NULL;
-  if (found->has_tables) status = ask(connection, "SELECT value FROM meta WHERE name = 'schema'", &value, error);
+  if (!found->is_usable) {
+    return mp_fail(error, MOONPAD_UNSUPPORTED, "%s: the account may not use the schema %s (GRANT USAGE ON SCHEMA)",
+                   connection->store->place, connection->store->quoted_schema);
+  }
+  if (found->has_tables) {
+    status = mp_postgres_ask_text(connection, "SELECT value FROM meta WHERE name = 'schema'", &value, error);
+  }
   if (status == MOONPAD_OK && value != NULL) found->version = strtol(value, NULL, 10);
   free(value);
   return status;

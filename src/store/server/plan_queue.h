@@ -19,6 +19,7 @@
 /* A plan on its way. On the stack of its caller. */
 typedef struct mp_sent_plan {
   mp_plan *plan;
+  bool is_resent; /* the answer to an earlier sending was lost */
   /* Failed: this is why, and the plan has no outcome. */
   moonpad_status status;
   moonpad_error error;
