@@ -31,7 +31,7 @@ void link_break(test_link *link, link_fault fault, int n);
 bool link_has_broken(test_link *link);
 /* No fault any more; a link that hangs is cut. */
 void link_mend(test_link *link);
-/* In what the server says, the first time, the one text stands for the other, of the same length. */
+/* In what the server says, once, `text` becomes `other`. */
 void link_replace(test_link *link, const char *text, const char *other, size_t length);
 
 #endif

@@ -92,8 +92,10 @@ static void ignore_notice(void *context, const PGresult *result) {
 }
 
 /*
-** Without parallel workers: rows come in the order of the statement. A transaction whose client
-** says nothing is ended, so that its locks do not outlive a machine that sleeps.
+** Without parallel workers: rows come in the order of the statement. A plan is made once, perhaps
+** while a table is small, and still holds when it is large: so all rows are looked up by their
+** keys. A transaction whose client says nothing is ended, so that its locks do not outlive a
+** machine that sleeps.
 */
 static moonpad_status set_up(mp_postgres_connection *connection, moonpad_error *error) {
   const mp_postgres *store = connection->store;
@@ -106,6 +108,7 @@ static moonpad_status set_up(mp_postgres_connection *connection, moonpad_error *
            " SET search_path = %s; SET moonpad.schema = %s; SET lock_timeout = %.0f;"
            " SET idle_in_transaction_session_timeout = %.0f; SET plan_cache_mode = force_generic_plan;"
            " SET max_parallel_workers_per_gather = 0; SET jit = off; SET client_min_messages = error;"
+           " SET enable_seqscan = off; SET enable_hashjoin = off; SET enable_mergejoin = off;"
            " SELECT set_config('synchronous_commit', '%s', false) WHERE '%s' = 'off'"
            " OR current_setting('synchronous_commit') = 'off'",
            store->quoted_schema, literal, fmin(wait, 2e9), store->silence * 1000,

@@ -5,7 +5,7 @@
 #include "store/postgres/postgres.h"
 
 /* Columns of statements.c. */
-enum { KIND, SCOPE, REVISION, KEY, VALUE, NUMBERS, TIMES };
+enum { KIND, SCOPE, REVISION, KEY, VALUE, DIGEST, TIMESTAMP, NUMBERS, TIMES };
 enum { HEADS, CHANGED_KEY, WANTED_KEY, EVENT_BY_ID, RECENT_EVENT };
 
 typedef struct looking {
@@ -85,14 +85,11 @@ static moonpad_status take_wanted(looking *self, const PGresult *rows, int row) 
 
 static moonpad_status emit_event(looking *self, const PGresult *rows, int row) {
   mp_event_row event = {.revision = mp_postgres_integer(rows, row, REVISION),
+                        .timestamp = mp_postgres_double(rows, row, TIMESTAMP),
                         .id = mp_postgres_bytes(rows, row, KEY),
-                        .json = mp_postgres_bytes(rows, row, VALUE)};
-  int64_t digest = 0;
-  bool sound = mp_postgres_integers(rows, row, NUMBERS, &digest, 1) &&
-               mp_postgres_doubles(rows, row, TIMES, &event.timestamp, 1);
-  moonpad_status status = sound ? mp_postgres_check_event(self->connection, &event.json, &self->error)
-                                : mp_postgres_corrupt(self->connection, "an event has no digest", &self->error);
-  event.digest = (uint64_t)digest;
+                        .json = mp_postgres_bytes(rows, row, VALUE),
+                        .digest = (uint64_t)mp_postgres_integer(rows, row, DIGEST)};
+  moonpad_status status = mp_postgres_check_event(self->connection, &event.json, &self->error);
   return status == MOONPAD_OK ? self->look->each_event(self->look->context, &event, &self->error) : status;
 }
 
@@ -182,26 +179,33 @@ static moonpad_status send_lock(mp_postgres_tx *tx, const mp_look *look, moonpad
   return mp_postgres_send(tx->connection, id, &parameters, NULL, NULL, error);
 }
 
+static mp_postgres_statement_id statement_of(const mp_look *look) {
+  if (look->heads == MP_HEAD(MP_SCOPE_APP)) return MP_PG_LOOK_AT_APP;
+  if (look->heads == MP_HEAD(MP_SCOPE_USER)) return MP_PG_LOOK_AT_USER;
+  bool by_id = look->ref.session != 0;
+  if (look->key_count == 0 && look->event_id.data == NULL) return by_id ? MP_PG_GET : MP_PG_GET_BY_NAME;
+  return by_id ? MP_PG_LOOK : MP_PG_LOOK_BY_NAME;
+}
+
 static moonpad_status send_look(looking *self, moonpad_error *error) {
   const mp_look *look = self->look;
   mp_postgres_parameters parameters;
-  mp_postgres_statement_id id = look->heads == MP_HEAD(MP_SCOPE_APP)    ? MP_PG_LOOK_AT_APP
-                                : look->heads == MP_HEAD(MP_SCOPE_USER) ? MP_PG_LOOK_AT_USER
-                                : look->ref.session != 0                ? MP_PG_LOOK
-                                                                        : MP_PG_LOOK_BY_NAME;
+  mp_postgres_statement_id id = statement_of(look);
   mp_postgres_parameters_init(&parameters, self->connection);
   add_place(&parameters, look);
   for (int scope = 0; scope < MP_STORED_SCOPES; scope++) {
     bool asks = (look->heads & MP_HEAD(scope)) != 0;
     mp_postgres_add_integer(&parameters, asks ? look->since[scope] : MP_NO_KEYS);
   }
-  add_wanted(&parameters, look);
-  if (look->event_id.data == NULL) {
-    mp_postgres_add_null(&parameters);
-  } else {
-    mp_postgres_add_bytes(&parameters, look->event_id);
-  }
   mp_postgres_add_integer(&parameters, look->recent > 0 ? look->recent : 0);
+  if (id != MP_PG_GET && id != MP_PG_GET_BY_NAME) {
+    add_wanted(&parameters, look);
+    if (look->event_id.data == NULL) {
+      mp_postgres_add_null(&parameters);
+    } else {
+      mp_postgres_add_bytes(&parameters, look->event_id);
+    }
+  }
   return mp_postgres_send(self->connection, id, &parameters, take_rows, self, error);
 }
 

@@ -52,6 +52,8 @@ typedef enum mp_postgres_statement_id {
   MP_PG_LOCK_APP,
   MP_PG_LOOK,
   MP_PG_LOOK_BY_NAME,
+  MP_PG_GET,
+  MP_PG_GET_BY_NAME,
   MP_PG_LOOK_AT_USER,
   MP_PG_LOOK_AT_APP,
   MP_PG_LIST_APP_OLDEST,
