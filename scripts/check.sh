@@ -248,10 +248,28 @@ int main(void) {
   return failed;
 }
 C
+  # No server is needed to be told that there is none.
+  cat >"$temporary/postgres.c" <<'C'
+#include <moonpad_stores.h>
+#include <string.h>
+int main(void) {
+  moonpad_store_scheme stores[] = {{"postgresql", moonpad_postgres_store()}};
+  moonpad_options options;
+  moonpad_service *service;
+  moonpad_error error;
+  moonpad_options_init(&options);
+  options.stores = stores;
+  options.store_count = 1;
+  return moonpad_open(moonpad_text("postgresql://127.0.0.1:1/none"), &options, &service, &error) != MOONPAD_STORAGE ||
+         strstr(error.message, "refused") == NULL;
+}
+C
   cat >"$temporary/module.lua" <<'LUA'
 local moonpad = require("moonpad")
 local service <close> = moonpad.open("sqlite::memory:")
 local artifacts <close> = moonpad.artifactService("sqlite::memory:")
+local ok, err = pcall(moonpad.open, "postgresql://127.0.0.1:1/none")
+assert(not ok and err.code == "storage", tostring(err))
 LUA
   (
     export PKG_CONFIG_PATH=$prefix/lib/pkgconfig LD_LIBRARY_PATH=$prefix/lib
@@ -262,6 +280,7 @@ LUA
         $(pkg-config --libs sqlite3) -pthread -lm && LD_LIBRARY_PATH='' ./static &&
       gcc -o placed program.c $(pkg-config --cflags --libs moonpad) -Wl,-rpath,"$prefix/lib" &&
       LD_LIBRARY_PATH='' ./placed &&
+      gcc -o postgres postgres.c $(pkg-config --cflags --libs moonpad-postgres) && ./postgres &&
       gcc -o embed embed.c $(pkg-config --cflags --libs moonpad-lua) && LUA_PATH='?' LUA_CPATH='?' ./embed &&
       LUA_PATH="$prefix/share/lua/5.4/?.lua;$prefix/share/lua/5.4/?/init.lua" LUA_CPATH="$prefix/lib/lua/5.4/?.so" \
         lua5.4 module.lua

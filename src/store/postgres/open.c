@@ -222,8 +222,13 @@ static moonpad_status connect_first(mp_postgres *store, moonpad_error *error) {
 
 /* ---- the store ---- */
 
-static moonpad_status append(mp_store *store, mp_plan *plans, size_t count, moonpad_error *error) {
-  return mp_plan_queue_append(&((mp_postgres *)store)->plans, plans, count, error);
+static moonpad_status append(mp_store *base, mp_plan *plans, size_t count, moonpad_error *error) {
+  mp_postgres *store = (mp_postgres *)base;
+  moonpad_status status = mp_pool_enter(&store->pool, error);
+  if (status != MOONPAD_OK) return status;
+  status = mp_plan_queue_append(&store->plans, plans, count, error);
+  mp_pool_leave(&store->pool);
+  return status;
 }
 
 static void close_store(mp_store *base) {

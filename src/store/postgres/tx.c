@@ -192,7 +192,7 @@ static bool find_out(attempt *once, mp_postgres *store, double until, bool *is_d
 
 /* ---- the whole ---- */
 
-static moonpad_status run_until(attempt *once, mp_postgres *store) {
+static moonpad_status try_until(attempt *once, mp_postgres *store) {
   double until = mp_monotonic() + store->patience;
   for (int tries = 0;; tries++) {
     bool is_done = false;
@@ -211,12 +211,20 @@ static moonpad_status run_until(attempt *once, mp_postgres *store) {
   }
 }
 
+static moonpad_status run_call(attempt *once, mp_postgres *store) {
+  moonpad_status status = mp_pool_enter(&store->pool, once->error);
+  if (status != MOONPAD_OK) return status;
+  status = try_until(once, store);
+  mp_pool_leave(&store->pool);
+  return status;
+}
+
 moonpad_status mp_postgres_write(mp_store *store, mp_tx_function function, void *context, moonpad_error *error) {
   attempt once = {.function = function, .context = context, .error = error, .is_write = true};
-  return run_until(&once, (mp_postgres *)store);
+  return run_call(&once, (mp_postgres *)store);
 }
 
 moonpad_status mp_postgres_read(mp_store *store, mp_tx_function function, void *context, moonpad_error *error) {
   attempt once = {.function = function, .context = context, .error = error};
-  return run_until(&once, (mp_postgres *)store);
+  return run_call(&once, (mp_postgres *)store);
 }

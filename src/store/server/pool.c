@@ -28,13 +28,17 @@ static bool wait_until(mp_pool *pool, double until) {
   return true;
 }
 
+static moonpad_status closed(moonpad_error *error) {
+  return mp_fail(error, MOONPAD_CLOSED, "the service is closed");
+}
+
 static moonpad_status take(mp_pool *pool, double until, mp_pooled **connection, moonpad_error *error) {
   while (!pool->closing && pool->taken >= pool->limit) {
     if (wait_until(pool, until)) continue;
     return mp_fail(error, MOONPAD_BUSY, "all %u connections are in use (the URL's option pool sets how many)",
                    pool->limit);
   }
-  if (pool->closing) return mp_fail(error, MOONPAD_CLOSED, "the service is closed");
+  if (pool->closing) return closed(error);
   pool->taken++;
   *connection = pool->list;
   if (pool->list == NULL) return MOONPAD_OK;
@@ -43,11 +47,26 @@ static moonpad_status take(mp_pool *pool, double until, mp_pooled **connection, 
   return MOONPAD_OK;
 }
 
-moonpad_status mp_pool_take(mp_pool *pool, double until, mp_pooled **connection, moonpad_error *error) {
-  *connection = NULL;
+moonpad_status mp_pool_enter(mp_pool *pool, moonpad_error *error) {
   if (getpid() != pool->owner) {
     return mp_fail(error, MOONPAD_CLOSED, "the service belongs to the process that opened it, not to a forked child");
   }
+  pthread_mutex_lock(&pool->mutex);
+  bool is_open = !pool->closing;
+  if (is_open) pool->calls++;
+  pthread_mutex_unlock(&pool->mutex);
+  return is_open ? MOONPAD_OK : closed(error);
+}
+
+void mp_pool_leave(mp_pool *pool) {
+  pthread_mutex_lock(&pool->mutex);
+  pool->calls--;
+  if (pool->closing) pthread_cond_broadcast(&pool->changed);
+  pthread_mutex_unlock(&pool->mutex);
+}
+
+moonpad_status mp_pool_take(mp_pool *pool, double until, mp_pooled **connection, moonpad_error *error) {
+  *connection = NULL;
   pthread_mutex_lock(&pool->mutex);
   moonpad_status status = take(pool, until, connection, error);
   pthread_mutex_unlock(&pool->mutex);
@@ -62,12 +81,8 @@ void mp_pool_give_back(mp_pool *pool, mp_pooled *connection) {
     pool->list = connection;
     pool->free++;
   }
-  /* One who waits for a connection, or all who wait for the end. */
-  if (pool->closing) {
-    pthread_cond_broadcast(&pool->changed);
-  } else {
-    pthread_cond_signal(&pool->changed);
-  }
+  /* Who sleeps between two attempts (mp_pool_pause) may be waked by this in vain. */
+  pthread_cond_broadcast(&pool->changed);
   pthread_mutex_unlock(&pool->mutex);
 }
 
@@ -93,7 +108,7 @@ mp_pooled *mp_pool_close(mp_pool *pool) {
   bool first = !pool->closing;
   pool->closing = true;
   pthread_cond_broadcast(&pool->changed);
-  while (first ? pool->taken > 0 : !pool->closed) pthread_cond_wait(&pool->changed, &pool->mutex);
+  while (first ? pool->calls > 0 : !pool->closed) pthread_cond_wait(&pool->changed, &pool->mutex);
   pthread_mutex_unlock(&pool->mutex);
   return first ? mp_pool_drain(pool) : NULL;
 }

@@ -24,6 +24,7 @@ typedef struct mp_pool {
   pthread_mutex_t mutex; /* guards what follows */
   pthread_cond_t changed;
   unsigned limit;
+  unsigned calls;  /* of the store, under way */
   unsigned taken;  /* by threads */
   unsigned free;   /* open, and nobody's */
   mp_pooled *list; /* of the free ones, the last used first */
@@ -37,9 +38,16 @@ bool mp_pool_init(mp_pool *pool, unsigned limit);
 void mp_pool_destroy(mp_pool *pool);
 
 /*
+** A call of the store begins, and ends with mp_pool_leave. It may take connections again and again
+** meanwhile. Errors: closed, also in a forked child.
+*/
+moonpad_status mp_pool_enter(mp_pool *pool, moonpad_error *error);
+void mp_pool_leave(mp_pool *pool);
+
+/*
 ** Takes a free connection; *connection NULL: none is, the caller may open one. Either way the
 ** caller ends with mp_pool_give_back. Waits for others up to the time `until` (mp_monotonic).
-** Errors: busy; closed, also in a forked child.
+** Errors: busy; closed.
 */
 moonpad_status mp_pool_take(mp_pool *pool, double until, mp_pooled **connection, moonpad_error *error);
 /* `connection` NULL: the caller has disconnected it, or opened none. */
@@ -51,8 +59,9 @@ mp_pooled *mp_pool_drain(mp_pool *pool);
 void mp_pool_pause(mp_pool *pool, double seconds);
 
 /*
-** Every later call is `closed`. Waits until all connections are given back and returns them, for
-** the caller to disconnect, then to call mp_pool_closed. A second call waits for that, and is NULL.
+** Every later call is `closed`. Waits for the end of those under way and returns all connections,
+** for the caller to disconnect, then to call mp_pool_closed. A second call waits for that, and is
+** NULL.
 */
 mp_pooled *mp_pool_close(mp_pool *pool);
 void mp_pool_closed(mp_pool *pool);
