@@ -279,7 +279,11 @@ typedef struct mp_tx_ops {
   moonpad_status (*each_base_key)(mp_tx *tx, const mp_session_ref *session, mp_each_state each, void *context,
                                   moonpad_error *error);
 
-  /* ---- writing (only inside `write`) ---- */
+  /*
+  ** ---- writing (only inside `write`) ----
+  ** A store behind a network may send what is written with the next question or with the commit:
+  ** then a failure, ALREADY_EXISTS of an event too, is one of that question or of `write`.
+  */
 
   /*
   ** Creates a session with revision 0 and last_update_time = create_time, and its user and app if

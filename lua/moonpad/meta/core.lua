@@ -428,7 +428,7 @@ function Json.encode(value) end
 ---@nodiscard
 function Json.decode(text) end
 
----Opens a store: "memory:", "sqlite:PATH", "sqlite::memory:".
+---Opens a store that is built in: "memory:", "sqlite:PATH", "sqlite::memory:".
 ---@param url string
 ---@param config? moonpad.Config
 ---@return moonpad.Service

@@ -2,7 +2,8 @@
 --- one.
 local core = require "moonpad.core"
 
-local MODULES = { postgresql = "moonpad.postgres" }
+-- By scheme. libpq knows its own by either name.
+local MODULES = { postgresql = "moonpad.postgres", postgres = "moonpad.postgres" }
 
 -- The opener of the store, or what is missing.
 local function load(scheme, name)

@@ -284,6 +284,11 @@ static moonpad_status send_together(mp_postgres_connection *connection, answer *
 
 /* ---- each by itself ---- */
 
+/* It has neither an outcome nor a failure. */
+static bool is_untried(const mp_sent_plan *sent) {
+  return sent->status == MOONPAD_OK && sent->plan->outcome == MP_OUTCOME_NOT_TRIED;
+}
+
 static void note_failure(mp_postgres_connection *connection, answer *self) {
   static const char *const refused[] = {"MP001", "22P02", "22003"};
   const mp_postgres_failure *failure = &connection->failure;
@@ -303,7 +308,7 @@ static void note_failure(mp_postgres_connection *connection, answer *self) {
 
 /*
 ** Those whose turn has not come when the connection is lost stay untried, like those that failed
-** because of others. The last failure is left in the connection.
+** because of others. The failure of the last of these is left in the connection.
 */
 static void send_apart(mp_postgres_connection *connection, answer *answers, size_t count) {
   mp_postgres_failure last = {.status = MOONPAD_OK};
@@ -320,22 +325,20 @@ static void send_apart(mp_postgres_connection *connection, answer *answers, size
   for (size_t i = 0; i < count && !mp_postgres_is_broken(connection); i++) {
     mp_postgres_clear_failure(connection);
     moonpad_status status = mp_postgres_receive_part(connection, NULL);
-    if (status != MOONPAD_OK) last = connection->failure;
     if (!answers[i].is_sent) continue;
     if (status == MOONPAD_OK) note_stored(connection, &answers[i]);
     if (status != MOONPAD_OK && !mp_postgres_is_broken(connection)) note_failure(connection, &answers[i]);
+    if (is_untried(answers[i].sent)) last = connection->failure;
   }
   if (!mp_postgres_is_broken(connection)) connection->failure = last;
 }
 
 /* ---- the whole ---- */
 
-/* Those that have neither an outcome nor a failure. */
 static size_t untried(mp_sent_plan *const *plans, size_t count, answer *answers) {
   size_t left = 0;
   for (size_t i = 0; i < count; i++) {
-    if (plans[i]->status != MOONPAD_OK || plans[i]->plan->outcome != MP_OUTCOME_NOT_TRIED) continue;
-    answers[left++] = (answer){.sent = plans[i]};
+    if (is_untried(plans[i])) answers[left++] = (answer){.sent = plans[i]};
   }
   return left;
 }

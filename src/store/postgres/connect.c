@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/condition.h"
 #include "base/error.h"
@@ -153,10 +154,11 @@ moonpad_status mp_postgres_start(mp_postgres_connection *connection, moonpad_err
   return mp_postgres_lost(connection, NULL, error);
 }
 
+/* In a forked child it is left as it is: to end it would end the parent's. */
 void mp_postgres_disconnect(mp_postgres_connection *connection) {
   if (connection == NULL) return;
   mp_env *env = connection->store->env;
-  PQfinish(connection->pg);
+  if (getpid() == connection->store->pool.owner) PQfinish(connection->pg);
   mp_buffer_free(&connection->scratch);
   mp_release(env, connection->pending);
   mp_release(env, connection);
