@@ -132,6 +132,5 @@ moonpad_status mp_postgres_lost(mp_postgres_connection *connection, const char *
 }
 
 moonpad_status mp_postgres_corrupt(mp_postgres_connection *connection, const char *what, moonpad_error *error) {
-  (void)connection;
   return mp_fail(error, MOONPAD_CORRUPT, "%s: the database is damaged: %s", connection->store->place, what);
 }

@@ -50,14 +50,6 @@ static moonpad_status take_events(void *context, const PGresult *rows, moonpad_e
   return MOONPAD_OK;
 }
 
-static moonpad_status finish(event_walk *self, moonpad_error *error) {
-  moonpad_status status = mp_postgres_round_trip(self->connection, error);
-  if (status != MOONPAD_OK) return status;
-  status = mp_walk_end(self->status);
-  if (status != MOONPAD_OK && error != NULL) *error = self->error;
-  return status;
-}
-
 static moonpad_status send_events(event_walk *self, int64_t session, moonpad_error *error) {
   const mp_event_query *query = self->query;
   mp_postgres_parameters parameters;
@@ -88,7 +80,7 @@ moonpad_status mp_postgres_each_event(mp_tx *base, const mp_session_ref *session
   event_walk self = {.connection = tx->connection, .query = query, .each = each, .context = context};
   moonpad_status status = mp_postgres_before_question(tx, error);
   if (status == MOONPAD_OK) status = send_events(&self, session->session, error);
-  return status == MOONPAD_OK ? finish(&self, error) : status;
+  return status == MOONPAD_OK ? mp_postgres_finish_walk(self.connection, &self.status, &self.error, error) : status;
 }
 
 /* ---- an invocation ---- */
@@ -149,5 +141,5 @@ moonpad_status mp_postgres_each_base_key(mp_tx *base, const mp_session_ref *sess
   if (status == MOONPAD_OK) {
     status = mp_postgres_send_by_row(tx->connection, MP_PG_BASE_KEYS, &parameters, take_base_keys, &self, error);
   }
-  return status == MOONPAD_OK ? finish(&self, error) : status;
+  return status == MOONPAD_OK ? mp_postgres_finish_walk(self.connection, &self.status, &self.error, error) : status;
 }

@@ -58,14 +58,6 @@ static moonpad_status take_names(void *context, const PGresult *rows, moonpad_er
   return MOONPAD_OK;
 }
 
-static moonpad_status finish(list_walk *self, moonpad_error *error) {
-  moonpad_status status = mp_postgres_round_trip(self->connection, error);
-  if (status != MOONPAD_OK) return status;
-  status = mp_walk_end(self->status);
-  if (status != MOONPAD_OK && error != NULL) *error = self->error;
-  return status;
-}
-
 static moonpad_status send_list(list_walk *self, const mp_list_query *query, moonpad_error *error) {
   mp_postgres_parameters parameters;
   mp_postgres_statement_id oldest = query->has_user_id ? MP_PG_LIST_USER_OLDEST : MP_PG_LIST_APP_OLDEST;
@@ -111,7 +103,7 @@ moonpad_status mp_postgres_each_listed(mp_tx *base, const mp_list_query *query, 
   moonpad_status status = mp_postgres_before_question(tx, error);
   if (status == MOONPAD_OK && tx->is_write) status = send_lock(tx, query, error);
   if (status == MOONPAD_OK) status = send_list(&self, query, error);
-  return status == MOONPAD_OK ? finish(&self, error) : status;
+  return status == MOONPAD_OK ? mp_postgres_finish_walk(self.connection, &self.status, &self.error, error) : status;
 }
 
 moonpad_status mp_postgres_each_app(mp_tx *base, mp_each_name each, void *context, moonpad_error *error) {
@@ -121,5 +113,5 @@ moonpad_status mp_postgres_each_app(mp_tx *base, mp_each_name each, void *contex
   if (status == MOONPAD_OK) {
     status = mp_postgres_send(self.connection, MP_PG_LIST_APPS, NULL, take_names, &self, error);
   }
-  return status == MOONPAD_OK ? finish(&self, error) : status;
+  return status == MOONPAD_OK ? mp_postgres_finish_walk(self.connection, &self.status, &self.error, error) : status;
 }

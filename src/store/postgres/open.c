@@ -88,7 +88,6 @@ static moonpad_status note_place(mp_postgres *store, const PQconninfoOption *opt
   if (is_odd || strspn(port, "0123456789,") != strlen(port)) return invalid_url(error);
   snprintf(place, sizeof place, "postgresql://%.120s%s%.20s/%.80s", host[0] == '\0' ? "localhost" : host,
            port[0] == '\0' ? "" : ":", port, database);
-  store->is_remote = !is_loopback(host);
   store->place = copy_text(store->env, place);
   return store->place == NULL ? mp_no_memory(error) : MOONPAD_OK;
 }
@@ -111,7 +110,7 @@ static moonpad_status read_url(mp_postgres *store, moonpad_error *error) {
   status = note_place(store, options, error);
   if (status == MOONPAD_OK) status = note_password(store, options, error);
   const char *mode = option_of(options, "sslmode");
-  if (status == MOONPAD_OK && store->is_remote && strncmp(mode, "verify-", 7) != 0) {
+  if (status == MOONPAD_OK && !is_loopback(option_of(options, "host")) && strncmp(mode, "verify-", 7) != 0) {
     mp_log(store->env, MOONPAD_STORAGE,
            "postgresql: the host is not this machine, and without sslmode=verify-full in the URL nothing makes sure "
            "that it is the right one");

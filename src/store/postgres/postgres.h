@@ -151,7 +151,6 @@ struct mp_postgres {
   char *place;    /* for messages: "postgresql://HOST:PORT/DATABASE" */
   char *schema;   /* its name */
   char *quoted_schema;
-  bool is_remote; /* not on this machine */
   moonpad_durability durability;
   double patience; /* busyTimeoutMs in seconds: how long something is tried again */
   double silence;  /* seconds without a byte from the server, until it counts as gone */
@@ -362,6 +361,13 @@ moonpad_status mp_postgres_ask_text(mp_postgres_connection *connection, const ch
                                     moonpad_error *error);
 /* Sync and receive. */
 moonpad_status mp_postgres_round_trip(mp_postgres_connection *connection, moonpad_error *error);
+
+/*
+** The round trip of a walk. Its callbacks note in `walked` and `reason` how they have ended: that
+** is the result, and no failure of the store.
+*/
+moonpad_status mp_postgres_finish_walk(mp_postgres_connection *connection, const moonpad_status *walked,
+                                       const moonpad_error *reason, moonpad_error *error);
 
 /* ---- errors.c ---- */
 

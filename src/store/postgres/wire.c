@@ -234,3 +234,12 @@ moonpad_status mp_postgres_round_trip(mp_postgres_connection *connection, moonpa
   if (mp_postgres_send_sync(connection, error) != MOONPAD_OK) return connection->failure.status;
   return mp_postgres_receive(connection, error);
 }
+
+moonpad_status mp_postgres_finish_walk(mp_postgres_connection *connection, const moonpad_status *walked,
+                                       const moonpad_error *reason, moonpad_error *error) {
+  moonpad_status status = mp_postgres_round_trip(connection, error);
+  if (status != MOONPAD_OK) return status;
+  status = mp_walk_end(*walked);
+  if (status != MOONPAD_OK && error != NULL) *error = *reason;
+  return status;
+}
