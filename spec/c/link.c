@@ -27,7 +27,9 @@ struct test_link {
   connection connections[MOST_CONNECTIONS];
   long round_trips;
   link_fault fault;
-  int left; /* round trips until the fault; 0: none is to come */
+  int left;              /* round trips until the fault; 0: none is to come */
+  link_fault next_fault; /* the one after it */
+  int next_left;
   bool has_broken;
   bool hangs;
   bool ends;
@@ -102,10 +104,14 @@ static bool begin_round_trip(test_link *link, connection *at) {
   at->asks = true;
   link->round_trips++;
   if (link->left == 0 || --link->left > 0) return true;
-  link->has_broken = true;
-  link->hangs = link->fault == LINK_HANG;
-  at->loses_answer = link->fault == LINK_CUT_ANSWER;
-  return link->fault != LINK_CUT_REQUEST;
+  link_fault fault = link->fault;
+  link->has_broken = link->next_left == 0;
+  link->fault = link->next_fault;
+  link->left = link->next_left;
+  link->next_left = 0;
+  link->hangs = fault == LINK_HANG;
+  at->loses_answer = fault == LINK_CUT_ANSWER;
+  return fault != LINK_CUT_REQUEST;
 }
 
 static bool pass(test_link *link, connection *at, bool from_server) {
@@ -209,12 +215,18 @@ long link_round_trips(test_link *link) {
   return count;
 }
 
-void link_break(test_link *link, link_fault fault, int n) {
+void link_break_twice(test_link *link, link_fault fault, int n, link_fault other, int m) {
   lock(link);
   link->fault = fault;
   link->left = n;
+  link->next_fault = other;
+  link->next_left = m;
   link->has_broken = false;
   unlock(link);
+}
+
+void link_break(test_link *link, link_fault fault, int n) {
+  link_break_twice(link, fault, n, fault, 0);
 }
 
 bool link_has_broken(test_link *link) {
@@ -226,7 +238,7 @@ bool link_has_broken(test_link *link) {
 
 void link_mend(test_link *link) {
   lock(link);
-  link->left = 0;
+  link->left = link->next_left = 0;
   link->hangs = false;
   unlock(link);
   wake(link);

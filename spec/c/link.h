@@ -27,7 +27,9 @@ int link_port(const test_link *link);
 long link_round_trips(test_link *link);
 /* The fault comes in the n-th round trip from now on (1: the next one), once. */
 void link_break(test_link *link, link_fault fault, int n);
-/* Has it come? */
+/* The same, and when it has come, the other fault in the m-th round trip after it. */
+void link_break_twice(test_link *link, link_fault fault, int n, link_fault other, int m);
+/* Has it come, the last one of them? */
 bool link_has_broken(test_link *link);
 /* No fault any more; a link that hangs is cut. */
 void link_mend(test_link *link);

@@ -223,8 +223,11 @@ static char *describe(host *self, moonpad_string user) {
   return text;
 }
 
-/* One call of a user of its own. n 0: nothing breaks. Returns what is stored then. */
-static char *try_call(linked *scene, size_t call, link_fault fault, int n, bool *has_broken) {
+/*
+** One call of a user of its own. n 0: nothing breaks. m 0: no answer is lost after that. Returns
+** what is stored then.
+*/
+static char *try_call(linked *scene, size_t call, link_fault fault, int n, int m, bool *has_broken) {
   static int users;
   char user[32];
   snprintf(user, sizeof user, "user%d", ++users);
@@ -233,7 +236,7 @@ static char *try_call(linked *scene, size_t call, link_fault fault, int n, bool 
   OK(moonpad_create_session(scene->self->service, &name, T("{\"n\":1,\"float\":0.5}"), &session, &failure));
   host_append(session, "{\"first\":1}");
   host_append(session, "{\"second\":1}");
-  if (n > 0) link_break(scene->link, fault, n);
+  if (n > 0) link_break_twice(scene->link, fault, n, LINK_CUT_ANSWER, m);
   lost_calls[call].run(scene->self, session, &name);
   *has_broken = n > 0 && link_has_broken(scene->link);
   link_mend(scene->link);
@@ -243,10 +246,10 @@ static char *try_call(linked *scene, size_t call, link_fault fault, int n, bool 
 
 static void lose_round_trips(linked *scene, size_t call, link_fault fault) {
   bool has_broken = true;
-  char *expected = try_call(scene, call, fault, 0, &has_broken);
+  char *expected = try_call(scene, call, fault, 0, 0, &has_broken);
   int n = 0;
   do {
-    char *found = try_call(scene, call, fault, ++n, &has_broken);
+    char *found = try_call(scene, call, fault, ++n, 0, &has_broken);
     if (strcmp(expected, found) != 0) {
       fail_msg("%s, %s of round trip %d lost: expected\n%sfound\n%s", lost_calls[call].name,
                fault == LINK_CUT_ANSWER ? "answer" : "request", n, expected, found);
@@ -265,6 +268,33 @@ static void test_what_is_lost_takes_effect_once(void **state) {
     lose_round_trips(&scene, call, LINK_CUT_ANSWER);
     lose_round_trips(&scene, call, LINK_CUT_REQUEST);
   }
+  close_linked(&scene);
+}
+
+/*
+** The COMMIT is lost, and then an answer to what is asked because of it: that the question has
+** given the COMMIT up must not pass for the COMMIT.
+*/
+static void test_the_answer_about_a_commit_is_lost_as_well(void **state) {
+  (void)state;
+  static const link_fault faults[] = {LINK_CUT_REQUEST, LINK_CUT_ANSWER};
+  static const size_t user_state = 4;
+  static const int commit = 2;
+  linked scene;
+  bool has_broken;
+  open_linked(&scene, "");
+  assert_string_equal(lost_calls[user_state].name, "user state");
+  char *expected = try_call(&scene, user_state, LINK_CUT_ANSWER, 0, 0, &has_broken);
+  for (size_t i = 0; i < COUNT(faults); i++) {
+    int m = 0;
+    do {
+      char *found = try_call(&scene, user_state, faults[i], commit, ++m, &has_broken);
+      if (strcmp(expected, found) != 0) fail_msg("fault %zu, then %d: expected\n%sfound\n%s", i, m, expected, found);
+      free(found);
+    } while (has_broken);
+    assert_true(m > 3);
+  }
+  free(expected);
   close_linked(&scene);
 }
 
@@ -585,6 +615,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       OWN(test_round_trips),
       OWN(test_what_is_lost_takes_effect_once),
+      OWN(test_the_answer_about_a_commit_is_lost_as_well),
       OWN(test_a_silent_server_is_given_up),
       OWN(test_an_old_server_is_refused),
       OWN(test_a_killed_server_loses_nothing),

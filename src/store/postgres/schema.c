@@ -95,6 +95,7 @@ static const char create_tables[] =
     "CREATE TABLE commits( -- of each connection, its last transaction that was committed or given up\n"
     "  slot bigint PRIMARY KEY,\n"
     "  number bigint NOT NULL,\n"
+    "  given_up boolean NOT NULL,\n"
     "  time timestamptz NOT NULL DEFAULT now()\n"
     ");\n"
     "CREATE TABLE garbage(session bigint PRIMARY KEY); -- deleted, but some events of it are still there\n";
@@ -343,24 +344,24 @@ static const char create_functions[] =
     "  RETURN FOUND;\n"
     "END $function$;\n"
     /*
-    ** A COMMIT whose answer is lost. Each transaction that writes notes its number, higher than the
-    ** last one. Whoever does not know whether it was committed asks for that number. If it was not,
-    ** the question notes the number itself: should the lost transaction still be on its way to the
-    ** server, it then fails (MP003).
+    ** A COMMIT whose answer is lost. Each transaction that writes notes its number, higher than
+    ** the last one. Whoever does not know whether it was committed asks for that number. If it was
+    ** not, the question notes the number itself, as given up: should the lost transaction still be
+    ** on its way to the server, it then fails (MP003). Asked again, the answer is the same.
     */
     "CREATE OR REPLACE FUNCTION note_commit_1(p_slot bigint, p_number bigint) RETURNS void\n"
     "LANGUAGE plpgsql AS $function$\n"
     "BEGIN\n"
-    "  INSERT INTO commits VALUES (p_slot, p_number) ON CONFLICT (slot) DO UPDATE\n"
-    "    SET number = excluded.number, time = now() WHERE commits.number < excluded.number;\n"
+    "  INSERT INTO commits VALUES (p_slot, p_number, false) ON CONFLICT (slot) DO UPDATE\n"
+    "    SET number = excluded.number, given_up = false, time = now() WHERE commits.number < excluded.number;\n"
     "  IF NOT FOUND THEN RAISE EXCEPTION 'given up by its client' USING ERRCODE = 'MP003'; END IF;\n"
     "END $function$;\n"
     "CREATE OR REPLACE FUNCTION find_commit_1(p_slot bigint, p_number bigint) RETURNS boolean\n"
     "LANGUAGE plpgsql AS $function$\n"
     "BEGIN\n"
-    "  INSERT INTO commits VALUES (p_slot, p_number) ON CONFLICT (slot) DO UPDATE\n"
-    "    SET number = excluded.number, time = now() WHERE commits.number < excluded.number;\n"
-    "  RETURN NOT FOUND;\n"
+    "  INSERT INTO commits VALUES (p_slot, p_number, true) ON CONFLICT (slot) DO UPDATE\n"
+    "    SET number = excluded.number, given_up = true, time = now() WHERE commits.number < excluded.number;\n"
+    "  RETURN (SELECT NOT given_up FROM commits WHERE slot = p_slot);\n"
     "END $function$;\n";
 
 static const char note_version[] = "INSERT INTO meta VALUES ('schema', '" NUMBER(SCHEMA_VERSION) "');\n";
