@@ -7,7 +7,8 @@ local processes = require "spec.support.processes"
 local servers = require "spec.support.mcp"
 local support = require "spec.support"
 
-local call, failure, script, toolsOf = servers.call, servers.failure, servers.script, servers.toolsOf
+local call, failure, late = servers.call, servers.failure, servers.late
+local script, toolsOf = servers.script, servers.toolsOf
 
 -- Far longer than anything here takes: who waits that long has failed.
 local LONG = 60
@@ -234,9 +235,9 @@ for _, era in ipairs { "legacy", "modern" } do
     end)
 
     it("is told when nobody waits for an answer any more", function()
-      local set = open({}, { timeoutMs = 300 })
-      local err = failure(call, set, "mute")
-      assert.same({ "tool", NAME .. "did not answer tools/call within 0.3 seconds" }, { err.code, err.message })
+      local message, code, set = late(function(timeoutMs) return open({}, { timeoutMs = timeoutMs }) end, "mute",
+        "tools/call")
+      assert.same({ "tool", NAME .. "did not answer tools/call within its time" }, { code, message })
       assert.matches("^%d+$", call(set, "cancelled").result)
     end)
   end)
@@ -414,16 +415,20 @@ describe("an MCP server", function()
   it("that writes text in place of messages is quoted when it does not answer or ends, without secrets", function()
     local env = { KEY = "the-secret-key" }
     local command = "echo $KEY is served at port 3000; "
-    local set = servers.open { command = { "sh", "-c", command .. "exec cat >&2" }, timeoutMs = 300, env = env }
-    assert.matches("did not answer within 0.3 seconds; it wrote what is no message: [redacted] is served at port 3000",
-      failure(set.tools, set).message, 1, true)
-    set = servers.open { command = { "sh", "-c", command .. "exit 2" }, env = env }
-    assert.equal('MCP server "sh": it ended with exit code 2; it wrote what is no message: [redacted] is served at '
-      .. "port 3000", failure(set.tools, set).message)
+    local quoted = "it wrote what is no message: [redacted] is served at port 3000"
+    local message = late(function(timeoutMs)
+      local mute = command .. "exec cat >/dev/null"
+      return servers.open { command = { "sh", "-c", mute }, timeoutMs = timeoutMs, env = env }
+    end, "echo", quoted)
+    assert.equal('MCP server "sh": did not answer within its time; ' .. quoted, message)
+    local set = servers.open { command = { "sh", "-c", command .. "exit 2" }, env = env }
+    assert.equal('MCP server "sh": it ended with exit code 2; ' .. quoted, failure(set.tools, set).message)
     -- What came before an answer has nothing to do with what is missing now.
-    set = servers.open { command = { "sh", "-c", "echo hello; exec lua5.4 spec/helpers/mcp_server.lua" },
-      timeoutMs = 1000 }
-    assert.equal('MCP server "sh": did not answer tools/call within 1 second', failure(call, set, "mute").message)
+    message = late(function(timeoutMs)
+      local hello = "echo hello; exec lua5.4 spec/helpers/mcp_server.lua"
+      return servers.open { command = { "sh", "-c", hello }, timeoutMs = timeoutMs }
+    end, "mute", "tools/call")
+    assert.equal('MCP server "sh": did not answer tools/call within its time', message)
   end)
 
   it("that asks and asks, and reads no answers, is not given all of them", function()

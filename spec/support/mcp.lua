@@ -50,4 +50,24 @@ function servers.failure(...)
   return err
 end
 
+---The error of a tool that is called with too little time. A machine that is busy may not get as
+---far as to what is awaited in so short a time: then more is given.
+---@param open fun(timeoutMs: integer): table a toolset
+---@param tool string
+---@param awaited string is in the message once there was time for it
+---@return string message without how long the time was
+---@return string code
+---@return table set
+function servers.late(open, tool, awaited)
+  local timeoutMs = 300
+  while true do
+    local set = open(timeoutMs)
+    local err = servers.failure(servers.call, set, tool)
+    if err.message:find(awaited, 1, true) or timeoutMs > 10000 then
+      return (err.message:gsub("within [%d.]+ seconds?", "within its time", 1)), err.code, set
+    end
+    timeoutMs = timeoutMs * 4
+  end
+end
+
 return servers
