@@ -38,19 +38,18 @@ static char *prompt_of(EditLine *line) {
   return editor_of(line)->prompt;
 }
 
-/* Waits for a byte; false when a signal came first. SIGINT is let in while it waits only. */
+/*
+** Waits for a byte; false when a signal came first. SIGINT is let in while it waits only: a line
+** that is being read has it blocked, so that one between the prompt and here is not lost.
+*/
 static bool wait_for_byte(void) {
   fd_set input;
-  sigset_t interrupt, before;
+  sigset_t mask;
   FD_ZERO(&input);
   FD_SET(STDIN_FILENO, &input);
-  sigemptyset(&interrupt);
-  sigaddset(&interrupt, SIGINT);
-  pthread_sigmask(SIG_BLOCK, &interrupt, &before);
-  sigdelset(&before, SIGINT);
-  int ready = pselect(STDIN_FILENO + 1, &input, NULL, NULL, NULL, &before);
-  pthread_sigmask(SIG_UNBLOCK, &interrupt, NULL);
-  return ready > 0;
+  pthread_sigmask(SIG_SETMASK, NULL, &mask);
+  sigdelset(&mask, SIGINT);
+  return pselect(STDIN_FILENO + 1, &input, NULL, NULL, NULL, &mask) > 0;
 }
 
 /* The next character for libedit: 1, 0 at the end, -1 when a signal came. */
@@ -108,7 +107,12 @@ static int read_line(lua_State *L) {
   self->interrupted = false;
   el_resize(self->line); /* the window may be another size by now */
   int count = 0;
+  sigset_t interrupt, before;
+  sigemptyset(&interrupt);
+  sigaddset(&interrupt, SIGINT);
+  pthread_sigmask(SIG_BLOCK, &interrupt, &before);
   const char *text = el_gets(self->line, &count);
+  pthread_sigmask(SIG_SETMASK, &before, NULL);
   if (self->interrupted) {
     el_reset(self->line);
     lua_pushboolean(L, 0);
