@@ -417,7 +417,8 @@ describe("an MCP server", function()
     local command = "echo $KEY is served at port 3000; "
     local quoted = "it wrote what is no message: [redacted] is served at port 3000"
     local message = late(function(timeoutMs)
-      local mute = command .. "exec cat >/dev/null"
+      -- Its output stays open.
+      local mute = command .. "exec cat 3>&1 >/dev/null"
       return servers.open { command = { "sh", "-c", mute }, timeoutMs = timeoutMs, env = env }
     end, "echo", quoted)
     assert.equal('MCP server "sh": did not answer within its time; ' .. quoted, message)

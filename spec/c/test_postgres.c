@@ -541,7 +541,8 @@ static void test_a_server_without_free_connections_is_waited_for(void **state) {
   pause_for(500);
   atomic_store(&ends, true);
   check_writers(writers, service);
-  FAILS(MOONPAD_BUSY, open_on(url, 200, &second));
+  /* A shorter time might be over before it is refused, on a machine that is busy. */
+  FAILS(MOONPAD_BUSY, open_on(url, 3000, &second));
   if (strstr(failure.message, "connection slots") == NULL) fail_msg("%s", failure.message);
   moonpad_service_release(service);
   OK(open_on(url, 5000, &second));

@@ -54,6 +54,7 @@ static void refuse(const mp_postgres *store, const char *message, mp_postgres_fa
     if (*at == '\n' || *at == '\t') *at = ' ';
   }
   failure->again = found->again;
+  failure->was_connecting = true;
   failure->status = mp_fail(&failure->error, found->status, "%s: no connection: %s", store->place, said);
 }
 
@@ -218,6 +219,11 @@ bool mp_postgres_try_again(mp_postgres *store, const mp_postgres_failure *failur
   double pause = fmin(LONGEST_PAUSE, FIRST_PAUSE * pow(2, fmin(attempt, 8)));
   double now = mp_monotonic() * 1e6;
   pause *= 0.5 + 0.5 * (now - floor(now)); /* not all at the same time */
-  mp_pool_pause(&store->pool, fmin(pause, left));
+  pause = fmin(pause, left);
+  if (failure->was_connecting) {
+    mp_pool_wait_for_free(&store->pool, pause);
+  } else {
+    mp_pool_pause(&store->pool, pause);
+  }
   return true;
 }

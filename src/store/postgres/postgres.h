@@ -106,6 +106,7 @@ typedef struct mp_postgres_failure {
   moonpad_status status; /* MOONPAD_OK: none */
   mp_postgres_again again;
   char state[MP_PG_STATE_BYTES]; /* "": it came from libpq, not from the server */
+  bool was_connecting;           /* there was no connection yet */
   moonpad_error error;
 } mp_postgres_failure;
 

@@ -103,6 +103,14 @@ void mp_pool_pause(mp_pool *pool, double seconds) {
   pthread_mutex_unlock(&pool->mutex);
 }
 
+void mp_pool_wait_for_free(mp_pool *pool, double seconds) {
+  double until = mp_monotonic() + seconds;
+  pthread_mutex_lock(&pool->mutex);
+  while (!pool->closing && pool->list == NULL && wait_until(pool, until)) {
+  }
+  pthread_mutex_unlock(&pool->mutex);
+}
+
 mp_pooled *mp_pool_close(mp_pool *pool) {
   pthread_mutex_lock(&pool->mutex);
   bool first = !pool->closing;

@@ -57,6 +57,8 @@ mp_pooled *mp_pool_drain(mp_pool *pool);
 
 /* A store's sleep between two attempts; ends early when the pool is being closed. */
 void mp_pool_pause(mp_pool *pool, double seconds);
+/* The same for who could open no connection of its own; ends early when one is free. */
+void mp_pool_wait_for_free(mp_pool *pool, double seconds);
 
 /*
 ** Every later call is `closed`. Waits for the end of those under way and returns all connections,
