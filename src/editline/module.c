@@ -111,6 +111,8 @@ static int read_line(lua_State *L) {
   sigemptyset(&interrupt);
   sigaddset(&interrupt, SIGINT);
   pthread_sigmask(SIG_BLOCK, &interrupt, &before);
+  /* By itself libedit does that after the prompt: a Ctrl-D in between would be lost. */
+  el_set(self->line, EL_PREP_TERM, 1);
   const char *text = el_gets(self->line, &count);
   pthread_sigmask(SIG_SETMASK, &before, NULL);
   if (self->interrupted) {
