@@ -78,6 +78,9 @@ CLI_SOURCES := $(sort $(wildcard src/cli/*.c))
 EDITLINE_SOURCES := $(sort $(wildcard src/editline/*.c))
 # The stores on servers: each with what they share, src/store/server.
 POSTGRES_SOURCES := $(sort $(wildcard src/store/server/*.c src/store/postgres/*.c))
+# Artifacts and memories on PostgreSQL, with what they share with those on SQLite.
+POSTGRES_AGENT_SOURCES := $(sort $(wildcard src/agent_stores/postgres/*.c))
+AGENT_SHARED_SOURCES := $(patsubst %,src/agent_stores/%.c,fts5 matches ranking words)
 AGENT_STORES_OBJECTS := $(call objects,$(AGENT_STORES_SOURCES))
 HTTP_OBJECTS := $(call objects,$(HTTP_SOURCES))
 PROCESS_OBJECTS := $(call objects,$(PROCESS_SOURCES))
@@ -85,6 +88,8 @@ SERVER_OBJECTS := $(call objects,$(SERVER_SOURCES))
 CLI_OBJECTS := $(call objects,$(CLI_SOURCES))
 EDITLINE_OBJECTS := $(call objects,$(EDITLINE_SOURCES))
 POSTGRES_OBJECTS := $(call objects,$(POSTGRES_SOURCES))
+POSTGRES_AGENT_OBJECTS := $(call objects,$(POSTGRES_AGENT_SOURCES))
+AGENT_SHARED_OBJECTS := $(call objects,$(AGENT_SHARED_SOURCES))
 CURL_CFLAGS ?= $(shell pkg-config --cflags libcurl 2>/dev/null)
 CURL_LIBS ?= $(shell pkg-config --libs libcurl 2>/dev/null)
 LIBEVENT_CFLAGS ?= $(shell pkg-config --cflags libevent_core 2>/dev/null)
@@ -99,7 +104,7 @@ POSTGRES_LIBS ?= $(shell pkg-config --libs libpq 2>/dev/null)
 OPTIONAL := $(BUILD)/moonpad/agent_stores_core.so $(BUILD)/moonpad/cli_core.so $(BUILD)/moonpad/process_core.so \
             $(if $(CURL_LIBS),$(BUILD)/moonpad/http_core.so) $(if $(SERVER_LIBS),$(BUILD)/moonpad/server_core.so) \
             $(if $(EDITLINE_LIBS),$(BUILD)/moonpad/editline_core.so) \
-            $(if $(POSTGRES_LIBS),$(BUILD)/moonpad/postgres.so)
+            $(if $(POSTGRES_LIBS),$(BUILD)/moonpad/postgres.so $(BUILD)/moonpad/postgres_agent_stores.so)
 STORE_LIBRARIES := $(if $(POSTGRES_LIBS),$(BUILD)/whole/libmoonpad_postgres.a)
 
 # `make V=1` shows the commands themselves.
@@ -194,7 +199,7 @@ $(BUILD)/flags: FORCE
 $(BUILD)/sources: FORCE
 	$(call remember,$(LIBRARY_SOURCES) | $(MODULE_SOURCES) | $(AGENT_STORES_SOURCES) | $(HTTP_SOURCES) | \
 		$(PROCESS_SOURCES) | $(SERVER_SOURCES) | $(CLI_SOURCES) | $(EDITLINE_SOURCES) | \
-		$(POSTGRES_SOURCES) | $(TEST_SUPPORT))
+		$(POSTGRES_SOURCES) | $(POSTGRES_AGENT_SOURCES) | $(TEST_SUPPORT))
 
 $(BUILD)/obj/%.o: %.c $(BUILD)/flags
 	@mkdir -p $(@D)
@@ -210,10 +215,12 @@ $(BUILD)/lua_sources.c: scripts/embed_lua.lua $(LUA_FILES) FORCE
 $(MODULE_OBJECTS) $(AGENT_STORES_OBJECTS) $(PROCESS_OBJECTS) $(CLI_OBJECTS): private MODULE_CFLAGS = $(LUA_CFLAGS)
 $(BUILD)/obj/spec/c/test_lua_%.o: private MODULE_CFLAGS = $(LUA_CFLAGS)
 $(BUILD)/obj/spec/c/server_support.o $(BUILD)/obj/spec/c/store_support.o: private MODULE_CFLAGS = $(POSTGRES_CFLAGS)
+$(BUILD)/obj/spec/c/test_agent_postgres.o: private MODULE_CFLAGS = $(POSTGRES_CFLAGS)
 $(HTTP_OBJECTS): private MODULE_CFLAGS = $(LUA_CFLAGS) $(CURL_CFLAGS)
 $(SERVER_OBJECTS): private MODULE_CFLAGS = $(LUA_CFLAGS) $(LIBEVENT_CFLAGS)
 $(EDITLINE_OBJECTS): private MODULE_CFLAGS = $(LUA_CFLAGS) $(EDITLINE_CFLAGS)
 $(POSTGRES_OBJECTS): private MODULE_CFLAGS = $(POSTGRES_CFLAGS)
+$(POSTGRES_AGENT_OBJECTS): private MODULE_CFLAGS = $(LUA_CFLAGS) $(POSTGRES_CFLAGS)
 $(BUILD)/obj/src/store_modules/%.o: private MODULE_CFLAGS = $(LUA_CFLAGS)
 $(MODULE_OBJECTS) $(AGENT_STORES_OBJECTS) $(CLI_OBJECTS) $(HTTP_OBJECTS) $(PROCESS_OBJECTS) $(SERVER_OBJECTS) \
 	$(EDITLINE_OBJECTS): | have-lua
@@ -305,6 +312,12 @@ $(BUILD)/moonpad/postgres.so: $(POSTGRES_OBJECTS) $(BUILD)/obj/src/store_modules
 	$(say) LINK $@
 	$(Q)$(LINK) -shared -Wl,-z,nodelete -o $@ $(filter %.o %.a,$^) -Wl,--exclude-libs,ALL $(POSTGRES_LIBS) $(LIBS)
 
+$(BUILD)/moonpad/postgres_agent_stores.so: $(POSTGRES_AGENT_OBJECTS) $(AGENT_SHARED_OBJECTS) $(POSTGRES_OBJECTS) \
+		$(BUILD)/libmoonpad.a $(BUILD)/sources
+	@mkdir -p $(@D)
+	$(say) LINK $@
+	$(Q)$(LINK) -shared -Wl,-z,nodelete -o $@ $(filter %.o %.a,$^) -Wl,--exclude-libs,ALL $(POSTGRES_LIBS) $(LIBS)
+
 # For hosts in C, with the C library inside.
 $(BUILD)/whole/libmoonpad_postgres.a: $(POSTGRES_OBJECTS) $(LIBRARY_OBJECTS) $(BUILD)/sources
 	@mkdir -p $(@D)
@@ -327,13 +340,13 @@ $(BUILD)/spec/c/test_lua_%: $(BUILD)/obj/spec/c/test_lua_%.o $(TEST_OBJECTS) $(B
 	$(say) LINK $@
 	$(Q)$(LINK) -Wl,-E -o $@ $(filter %.o %.a,$^) $(TEST_LIBS) $(LUA_LIBS) $(LIBS)
 
-$(BUILD)/spec/c/test_lua_agent_stores: $(AGENT_STORES_OBJECTS)
+$(BUILD)/spec/c/test_lua_agent_stores: $(AGENT_STORES_OBJECTS) $(if $(POSTGRES_LIBS),$(POSTGRES_AGENT_OBJECTS))
 $(BUILD)/spec/c/test_process: $(filter-out %/module.o,$(PROCESS_OBJECTS))
 $(BUILD)/spec/c/test_server: $(filter-out %/module.o,$(SERVER_OBJECTS))
 $(BUILD)/spec/c/test_server: private LIBS += $(SERVER_LIBS)
 
 $(BUILD)/spec/c/test_agent_%: $(BUILD)/obj/spec/c/test_agent_%.o $(TEST_OBJECTS) $(AGENT_STORES_OBJECTS) \
-		$(BUILD)/libmoonpad.a
+		$(if $(POSTGRES_LIBS),$(POSTGRES_AGENT_OBJECTS)) $(BUILD)/libmoonpad.a
 	@mkdir -p $(@D)
 	$(say) LINK $@
 	$(Q)$(LINK) -o $@ $(filter-out %/module.o $(BUILD)/obj/src/agent_stores/lua_%,$(filter %.o %.a,$^)) \

@@ -7,7 +7,7 @@ local random = require "spec.support.random_values"
 local support = require "spec.support"
 local testing = require "moonpad.testing"
 
-local STORES = {
+local STORES = support.withServers {
   { name = "memory:", url = function() return "memory:" end },
   { name = "a file", isFile = true, url = function() return "sqlite:" .. support.tmpdir() .. "/test.db" end },
 }

@@ -19,7 +19,7 @@ local ALL_BYTES = {}
 for byte = 0, 255 do ALL_BYTES[#ALL_BYTES + 1] = string.char(byte) end
 ALL_BYTES = table.concat(ALL_BYTES)
 
-local STORES = {
+local STORES = support.withServers {
   { name = "memory:", url = function() return "memory:" end },
   { name = "sqlite::memory:", url = function() return "sqlite::memory:" end },
   { name = "sqlite:PATH", url = function() return "sqlite:" .. support.tmpdir() .. "/test.db" end },

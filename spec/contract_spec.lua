@@ -113,10 +113,6 @@ describe("the list in docs/contract.md of what this version does not have", func
     assert.is_truthy(HEAD:find("version " .. moonpad._VERSION:gsub("^moonpad ", "") .. " does", 1, true))
   end)
 
-  absent("2", { "postgresql:" }, "unsupported", function(scheme)
-    assert.are.equal("unsupported", codeOf(moonpad.artifactService, scheme .. "//127.0.0.1:1"))
-    return codeOf(moonpad.memoryService, scheme .. "//127.0.0.1:1")
-  end)
   absent("2", { "redis:", "redis+unix:", "redis+cluster:", "rediss:", "mysql:" }, "unsupported",
     function(scheme)
       assert.are.equal("unsupported", codeOf(moonpad.artifactService, scheme .. "//host"))

@@ -7,7 +7,7 @@ local testing = require "moonpad.testing"
 
 local failure = require("spec.support.checks").failure
 
-local STORES = {
+local STORES = support.withServers {
   { name = "memory:", url = function() return "memory:" end },
   { name = "sqlite:PATH", url = function() return "sqlite:" .. support.tmpdir() .. "/test.db" end },
 }

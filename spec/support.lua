@@ -103,6 +103,19 @@ function support.freshUrl(store)
   return store .. rest
 end
 
+---Adds the servers that are there to a list of stores with a `name` and a `url()` each.
+---@generic T
+---@param list T[]
+---@return T[]
+function support.withServers(list)
+  for _, store in ipairs(STORES) do
+    if SERVERS[store] and os.getenv(SERVERS[store]) then
+      list[#list + 1] = { name = store, isServer = true, url = function() return support.freshUrl(store) end }
+    end
+  end
+  return list
+end
+
 ---Describes a block once per store, or with the environment's STORE, which is one of the list
 ---above, on that one alone. The stores take turns (spec/support/turns.lua). `open(config)` gives a
 ---fresh, empty service; it is closed after the test.

@@ -15,6 +15,7 @@
 
 #include "agent_stores/open.h"
 #include "counting_allocator.h"
+#include "server_support.h"
 #include "sqlite_support.h"
 
 typedef struct agent_scene {
@@ -25,15 +26,22 @@ typedef struct agent_scene {
 
 /* ---- Opening ---- */
 
+static inline bool is_on_server(const char *url) {
+  return strncmp(url, "postgresql:", 11) == 0;
+}
+
 /* Either store may be left NULL where this fails. `env` is counted by the scene. */
 static moonpad_status scene_try(agent_scene *scene, mp_env *env, const char *url, moonpad_error *error) {
+  const mp_agent_opener *opener = is_on_server(url) ? &mp_postgres_agent_stores : NULL;
   moonpad_options options;
   moonpad_options_init(&options);
   options.durability = MOONPAD_DURABILITY_FULL;
-  options.busy_timeout_ms = 5;
+  options.busy_timeout_ms = opener == NULL ? 5 : 30000;
   *scene = (agent_scene){mp_env_retain(env), NULL, NULL};
-  moonpad_status status = mp_artifacts_open(env, moonpad_text(url), &options, &scene->artifacts, error);
-  if (status == MOONPAD_OK) status = mp_memories_open(env, moonpad_text(url), &options, &scene->memories, error);
+  moonpad_status status = mp_artifacts_open(env, moonpad_text(url), opener, &options, &scene->artifacts, error);
+  if (status == MOONPAD_OK) {
+    status = mp_memories_open(env, moonpad_text(url), opener, &options, &scene->memories, error);
+  }
   return status;
 }
 

@@ -7,12 +7,14 @@
 
 #include "agent_scene.h"
 
+#define SERVER "MOONPAD_TEST_POSTGRESQL"
+
 static const char *url; /* under test */
 
 typedef struct fixture {
   counting_allocator allocator;
   sqlite_files *files;
-  char url[160];
+  char url[256];
   mp_env *env;
   agent_scene scene;
 } fixture;
@@ -27,6 +29,7 @@ static int set_up(void **state) {
   self->env = mp_env_new(&options);
   bool is_file = strcmp(url, "sqlite:PATH") == 0;
   snprintf(self->url, sizeof self->url, "%s%s", is_file ? "sqlite:" : url, is_file ? self->files->path : "");
+  if (is_on_server(url)) server_make_url(SERVER, self->url + strlen(url), sizeof self->url - strlen(url));
   scene_open(&self->scene, self->env, self->url);
   *state = self;
   return 0;
@@ -37,6 +40,7 @@ static int tear_down(void **state) {
   scene_close(&self->scene);
   mp_env_release(self->env);
   assert_int_equal(self->allocator.alive, 0);
+  if (is_on_server(url)) server_forget_url(self->url + strlen(url));
   folder_teardown((void **)&self->files);
   free(self);
   return 0;
@@ -290,6 +294,10 @@ static void expect_every_call(const agent_scene *scene, moonpad_status status) {
   const mp_agent_time expires = {1000, 1};
   assert_int_equal(scene->artifacts->ops->sweep(scene->artifacts, &expires, &number, &error), status);
   assert_int_equal(scene->memories->ops->sweep(scene->memories, &expires, &number, &error), status);
+  assert_int_equal(scene->artifacts->ops->sweep(scene->artifacts, &for_ever, &number, &error), status);
+  assert_int_equal(scene->memories->ops->sweep(scene->memories, &for_ever, &number, &error), status);
+  mp_memories_query nothing = {moonpad_text("app"), moonpad_text("ann"), NULL, 0, 10};
+  assert_int_equal(scene->memories->ops->search(scene->memories, &nothing, &for_ever, &found, &error), status);
   assert_int_equal(
       scene->memories->ops->delete_memory(scene->memories, &all_of_ann, moonpad_text("1"), &for_ever, &flag, &error),
       status);
@@ -374,12 +382,12 @@ static void test_threads_share_a_store(void **state) {
   mp_buffer_free(&found);
 }
 
-/* Who asks it need not wait, unless it is in a file. */
+/* Who asks it need not wait, unless it is elsewhere. */
 static void test_what_is_in_memory_says_so(void **state) {
   const fixture *self = *state;
-  bool is_file = strcmp(url, "sqlite:PATH") == 0;
-  assert_int_equal(self->scene.artifacts->in_memory, !is_file);
-  assert_int_equal(self->scene.memories->in_memory, !is_file);
+  bool is_in_memory = strstr(url, "memory:") != NULL;
+  assert_int_equal(self->scene.artifacts->in_memory, is_in_memory);
+  assert_int_equal(self->scene.memories->in_memory, is_in_memory);
 }
 
 /* ---- URLs ---- */
@@ -390,11 +398,11 @@ static void refused(mp_env *env, const char *given, moonpad_status status, const
   mp_artifacts *artifacts;
   mp_memories *memories;
   moonpad_error error;
-  assert_int_equal(mp_artifacts_open(env, moonpad_text(given), &options, &artifacts, &error), status);
+  assert_int_equal(mp_artifacts_open(env, moonpad_text(given), NULL, &options, &artifacts, &error), status);
   assert_null(artifacts);
   assert_non_null(strstr(error.message, message));
   assert_null(strstr(error.message, "secret"));
-  assert_int_equal(mp_memories_open(env, moonpad_text(given), &options, &memories, &error), status);
+  assert_int_equal(mp_memories_open(env, moonpad_text(given), NULL, &options, &memories, &error), status);
   assert_null(memories);
   assert_non_null(strstr(error.message, message));
 }
@@ -460,10 +468,11 @@ int main(void) {
       TEST(test_other_urls_are_refused),
       TEST(test_a_lock_that_is_not_had_in_time_is_busy),
   };
-  static const char *const urls[] = {"memory:", "sqlite::memory:", "sqlite:PATH"};
+  static const char *const urls[] = {"memory:", "sqlite::memory:", "sqlite:PATH", "postgresql:"};
   int failed = 0;
   for (size_t i = 0; i < sizeof urls / sizeof *urls; i++) {
     url = urls[i];
+    if (is_on_server(url) && !server_is_there(SERVER)) continue;
     failed += cmocka_run_group_tests_name(url, tests, NULL, NULL);
   }
   return failed;

@@ -11,7 +11,7 @@
 
 int luaopen_moonpad_agent_stores_core(lua_State *L);
 
-/* The config of a store, as lua/moonpad/services/sqlite_tables.lua gets it. */
+/* The config of a store, as lua/moonpad/services/agent_stores.lua gets it. */
 #define CONFIG                                                                                                         \
   "local function config(durability, busyTimeoutMs, timeToLive)\n"                                                     \
   "  local fields = { durability = durability, busyTimeoutMs = busyTimeoutMs, timeToLive = timeToLive }\n"             \

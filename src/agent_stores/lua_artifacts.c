@@ -191,14 +191,15 @@ static int sweep_files(lua_State *L) {
   return made == NULL ? mp_agent_push_closed(L) : make_artifacts_call(L, made);
 }
 
-/* artifacts(url, config) */
+/* artifacts(url, config, the opener of its scheme | nil) */
 int mp_agent_open_artifacts(lua_State *L) {
   moonpad_string url = mp_agent_check_string(L, 1);
   const mp_store_config *config = mp_agent_check_config(L, 2);
+  const mp_agent_opener *opener = lua_touserdata(L, 3);
   moonpad_error error;
   mp_agent_store *store = mp_agent_push_store(L, MP_ARTIFACTS_TYPE, config);
   if (store == NULL) return mp_agent_push_no_memory(L);
-  moonpad_status status = mp_artifacts_open(store->env, url, &config->options, &store->artifacts, &error);
+  moonpad_status status = mp_artifacts_open(store->env, url, opener, &config->options, &store->artifacts, &error);
   return status == MOONPAD_OK ? 1 : mp_agent_push_failure(L, &error);
 }
 

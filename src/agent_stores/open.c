@@ -1,26 +1,19 @@
-/* From a URL to a store. Another store is another row of `schemes`. */
+/* From a URL to a store. */
 #include "agent_stores/open.h"
 
 #include "agent_stores/sqlite_stores.h"
 #include "base/error.h"
 #include "base/url.h"
 
-typedef moonpad_status (*artifacts_opener)(mp_env *env, moonpad_string rest, const moonpad_options *options,
-                                           mp_artifacts **artifacts, moonpad_error *error);
-typedef moonpad_status (*memories_opener)(mp_env *env, moonpad_string rest, const moonpad_options *options,
-                                          mp_memories **memories, moonpad_error *error);
+static const mp_agent_opener sqlite = {MP_AGENT_OPENER_VERSION, mp_sqlite_artifacts_open, mp_sqlite_memories_open};
 
 typedef struct agent_scheme {
   const char *name;
   const char *rest; /* used in place of the rest of the URL, which must be empty then; else NULL */
-  artifacts_opener artifacts;
-  memories_opener memories;
+  const mp_agent_opener *opener;
 } agent_scheme;
 
-static const agent_scheme schemes[] = {
-    {"memory:", ":memory:", mp_sqlite_artifacts_open, mp_sqlite_memories_open},
-    {"sqlite:", NULL, mp_sqlite_artifacts_open, mp_sqlite_memories_open},
-};
+static const agent_scheme schemes[] = {{"memory:", ":memory:", &sqlite}, {"sqlite:", NULL, &sqlite}};
 
 static bool is_same(moonpad_string text, const char *name) {
   return text.length == strlen(name) && memcmp(text.data, name, text.length) == 0;
@@ -37,14 +30,13 @@ static moonpad_status refuse(const char *what, moonpad_string name, moonpad_erro
 }
 
 /* `what` is the name of the Lua function, for messages. */
-static moonpad_status find(const char *what, moonpad_string url, const agent_scheme **found, moonpad_string *rest,
-                           moonpad_error *error) {
+static moonpad_status find_built_in(const char *what, moonpad_string url, const mp_agent_opener **found,
+                                    moonpad_string *rest, moonpad_error *error) {
   moonpad_string name = mp_url_scheme(url);
   for (size_t i = 0; i < sizeof schemes / sizeof *schemes; i++) {
     const agent_scheme *at = &schemes[i];
     if (!is_same(name, at->name)) continue;
-    *found = at;
-    *rest = (moonpad_string){url.data + name.length, url.length - name.length};
+    *found = at->opener;
     if (at->rest == NULL) return MOONPAD_OK;
     if (rest->length > 0) {
       return mp_fail(error, MOONPAD_INVALID_ARGUMENT,
@@ -56,20 +48,30 @@ static moonpad_status find(const char *what, moonpad_string url, const agent_sch
   return refuse(what, name, error);
 }
 
-moonpad_status mp_artifacts_open(mp_env *env, moonpad_string url, const moonpad_options *options,
-                                 mp_artifacts **artifacts, moonpad_error *error) {
-  const agent_scheme *found;
+static moonpad_status find(const char *what, moonpad_string url, const mp_agent_opener *given,
+                           const mp_agent_opener **found, moonpad_string *rest, moonpad_error *error) {
+  size_t scheme = mp_url_scheme(url).length;
+  *rest = (moonpad_string){url.data + scheme, url.length - scheme};
+  *found = given;
+  if (given == NULL) return find_built_in(what, url, found, rest, error);
+  if (given->version == MP_AGENT_OPENER_VERSION) return MOONPAD_OK;
+  return mp_fail(error, MOONPAD_UNSUPPORTED, "%s: the store's module was built for another version of moonpad", what);
+}
+
+moonpad_status mp_artifacts_open(mp_env *env, moonpad_string url, const mp_agent_opener *opener,
+                                 const moonpad_options *options, mp_artifacts **artifacts, moonpad_error *error) {
+  const mp_agent_opener *found;
   moonpad_string rest;
   *artifacts = NULL;
-  moonpad_status status = find("artifactService", url, &found, &rest, error);
+  moonpad_status status = find("artifactService", url, opener, &found, &rest, error);
   return status == MOONPAD_OK ? found->artifacts(env, rest, options, artifacts, error) : status;
 }
 
-moonpad_status mp_memories_open(mp_env *env, moonpad_string url, const moonpad_options *options, mp_memories **memories,
-                                moonpad_error *error) {
-  const agent_scheme *found;
+moonpad_status mp_memories_open(mp_env *env, moonpad_string url, const mp_agent_opener *opener,
+                                const moonpad_options *options, mp_memories **memories, moonpad_error *error) {
+  const mp_agent_opener *found;
   moonpad_string rest;
   *memories = NULL;
-  moonpad_status status = find("memoryService", url, &found, &rest, error);
+  moonpad_status status = find("memoryService", url, opener, &found, &rest, error);
   return status == MOONPAD_OK ? found->memories(env, rest, options, memories, error) : status;
 }

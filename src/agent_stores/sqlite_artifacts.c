@@ -483,7 +483,7 @@ static moonpad_status sweep_files(mp_artifacts *artifacts, const mp_agent_time *
   artifacts_sweep sweep = {.time = time};
   moonpad_status status = MOONPAD_OK;
   *files = 0;
-  if (time->time_to_live == 0) return MOONPAD_OK;
+  if (time->time_to_live == 0) return mp_sqlite_tables_check_open(file, error);
   mp_buffer_init(&sweep.names, ((sqlite_artifacts *)artifacts)->env);
   do {
     status = mp_sqlite_read(file, find_expired, &sweep, error);

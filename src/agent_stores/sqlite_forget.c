@@ -200,7 +200,7 @@ moonpad_status mp_sqlite_memories_sweep(mp_memories *memories, const mp_agent_ti
   memories_sweep sweep = {.time = time};
   moonpad_status status = MOONPAD_OK;
   *count = 0;
-  if (time->time_to_live == 0) return MOONPAD_OK;
+  if (time->time_to_live == 0) return mp_sqlite_tables_check_open(((mp_sqlite_memories *)memories)->file, error);
   mp_buffer_init(&sweep.ids, ((mp_sqlite_memories *)memories)->env);
   for (size_t i = 0; i < sizeof steps / sizeof *steps && status == MOONPAD_OK; i++) {
     sweep.step = &steps[i];

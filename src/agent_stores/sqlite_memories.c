@@ -180,16 +180,6 @@ static moonpad_status get_indexed(mp_memories *memories, const mp_memories_sessi
 
 /* ---- Writing ---- */
 
-typedef struct owner_word {
-  char text[24];
-} owner_word;
-
-static owner_word word_of(int64_t owner) {
-  owner_word word;
-  snprintf(word.text, sizeof word.text, "u%lld", (long long)owner);
-  return word;
-}
-
 typedef struct writing {
   const mp_memories_session *session;
   const mp_agent_time *time;
@@ -272,7 +262,7 @@ static moonpad_status write_batch(mp_tx *tx, void *context, moonpad_error *error
   int64_t owner = 0, session = 0;
   moonpad_status status = make_owner(connection, names, &owner, error);
   if (status == MOONPAD_OK) status = make_session(connection, wanted->session, owner, &session, error);
-  owner_word word = word_of(owner);
+  mp_sqlite_owner_word word = mp_sqlite_owner_word_of(owner);
   for (size_t i = 0; i < batch->removed_count && status == MOONPAD_OK; i++) {
     status = remove_memory(connection, session, batch->removed[i], error);
   }
@@ -290,127 +280,6 @@ static moonpad_status write_all(mp_memories *memories, const mp_memories_session
                                 const mp_memories_batch *batch, moonpad_error *error) {
   writing wanted = {session, time, batch};
   return mp_sqlite_memories_write(memories, write_batch, &wanted, error);
-}
-
-/* ---- Searching ---- */
-
-typedef struct searching {
-  const mp_memories_query *query;
-  const mp_agent_time *time;
-  mp_buffer *matches;
-  mp_buffer due; /* ids of what is found and to be renewed: each an int64_t */
-} searching;
-
-/* In FTS5 a string in double quotes is plain text. A quote in it is doubled. */
-static void add_quoted(mp_buffer *match, moonpad_string phrase) {
-  mp_buffer_add_char(match, '"');
-  for (size_t i = 0; i < phrase.length; i++) {
-    if (phrase.data[i] == '"') mp_buffer_add_char(match, '"');
-    mp_buffer_add_char(match, phrase.data[i] == '\0' ? ' ' : phrase.data[i]);
-  }
-  mp_buffer_add_char(match, '"');
-}
-
-static void write_match(mp_buffer *match, int64_t owner, const mp_memories_query *query) {
-  owner_word word = word_of(owner);
-  mp_buffer_add_literal(match, "owner : \"");
-  mp_buffer_add(match, word.text, strlen(word.text));
-  mp_buffer_add_literal(match, "\" AND text : (");
-  for (size_t i = 0; i < query->phrase_count; i++) {
-    if (i > 0) mp_buffer_add_literal(match, " OR ");
-    add_quoted(match, query->phrases[i]);
-  }
-  mp_buffer_add_char(match, ')');
-}
-
-static void take_match(sqlite3_stmt *statement, searching *wanted) {
-  char id[24];
-  int64_t number = sqlite3_column_int64(statement, 0);
-  snprintf(id, sizeof id, "%lld", (long long)number);
-  mp_memories_match match = {moonpad_text(id), mp_sqlite_column_text(statement, 1), mp_sqlite_column_text(statement, 2),
-                             sqlite3_column_double(statement, 3), mp_sqlite_column_text(statement, 4)};
-  mp_memories_add_match(wanted->matches, &match);
-  if (sqlite3_column_double(statement, 5) >= mp_agent_renewed_since(wanted->time)) return;
-  mp_buffer_add(&wanted->due, (const char *)&number, sizeof number);
-}
-
-static moonpad_status collect(mp_sqlite_connection *connection, moonpad_string expression, searching *wanted,
-                              moonpad_error *error) {
-  /* The inner query chooses the best; only these are looked up in the other tables. */
-#define SEARCH(use, alive)                                                                                             \
-  "SELECT memories.id, s.session_id, author, timestamp, content," use                                                  \
-  " FROM (SELECT rowid AS id, bm25(memory_text, 0.0, 1.0) AS score FROM memory_text WHERE memory_text MATCH ?1" alive  \
-  "       ORDER BY score, rowid DESC LIMIT ?2) f"                                                                      \
-  " JOIN memories ON memories.id = f.id JOIN memory_sessions s ON s.id = memories.session"                             \
-  " ORDER BY f.score, f.id DESC"
-  static const char all[] = SEARCH(" 0", "");
-  static const char alive[] =
-      SEARCH(MP_SQLITE_MEMORIES_LAST_USE,
-             " AND (SELECT" MP_SQLITE_MEMORIES_LAST_USE "FROM memories WHERE memories.id = memory_text.rowid) >= ?3");
-#undef SEARCH
-  bool expires = wanted->time->time_to_live > 0;
-  sqlite3_stmt *statement = mp_sqlite_tables_prepare(connection, expires ? alive : all, error);
-  if (statement == NULL) return connection->failure;
-  int code = mp_sqlite_bind_text(statement, 1, expression);
-  if (code == SQLITE_OK) code = sqlite3_bind_int64(statement, 2, wanted->query->limit);
-  if (code == SQLITE_OK && expires) code = sqlite3_bind_double(statement, 3, mp_agent_alive_since(wanted->time));
-  if (code == SQLITE_OK) code = sqlite3_step(statement);
-  for (; code == SQLITE_ROW; code = sqlite3_step(statement)) take_match(statement, wanted);
-  moonpad_status status = code == SQLITE_DONE ? MOONPAD_OK : mp_sqlite_fail(connection, code, error);
-  sqlite3_finalize(statement);
-  bool failed = wanted->matches->failed || wanted->due.failed;
-  return status == MOONPAD_OK && failed ? mp_no_memory(error) : status;
-}
-
-static moonpad_status search_owner(mp_tx *tx, void *context, moonpad_error *error) {
-  searching *wanted = context;
-  mp_sqlite_connection *connection = mp_sqlite_of(tx);
-  moonpad_string names[] = {wanted->query->app_name, wanted->query->user_id};
-  int64_t owner = 0;
-  mp_buffer_clear(wanted->matches);
-  mp_buffer_clear(&wanted->due);
-  moonpad_status status = mp_sqlite_memories_find_owner(connection, names, &owner, error);
-  if (status != MOONPAD_OK || owner == 0) return status;
-  mp_buffer match;
-  mp_buffer_init(&match, connection->store->env);
-  write_match(&match, owner, wanted->query);
-  status = match.failed ? mp_no_memory(error) : collect(connection, mp_buffer_text(&match), wanted, error);
-  mp_buffer_free(&match);
-  return status;
-}
-
-/* Whoever has deleted a memory meanwhile is right. */
-static moonpad_status renew_in(mp_tx *tx, void *context, moonpad_error *error) {
-  static const char sql[] = "INSERT INTO memory_uses SELECT id, ?2 FROM memories WHERE id = ?1 AND content <> ''"
-                            " ON CONFLICT DO UPDATE SET touched = max(touched, excluded.touched)";
-  const searching *found = context;
-  mp_sqlite_connection *connection = mp_sqlite_of(tx);
-  moonpad_status status = MOONPAD_OK;
-  for (size_t at = 0; at < found->due.length && status == MOONPAD_OK; at += sizeof(int64_t)) {
-    int64_t id;
-    memcpy(&id, found->due.data + at, sizeof id);
-    sqlite3_stmt *statement = mp_sqlite_tables_prepare(connection, sql, error);
-    if (statement == NULL) return connection->failure;
-    int code = sqlite3_bind_int64(statement, 1, id);
-    if (code == SQLITE_OK) code = sqlite3_bind_double(statement, 2, found->time->now);
-    status = mp_sqlite_tables_finish(connection, statement, code, error);
-  }
-  return status;
-}
-
-static moonpad_status search(mp_memories *memories, const mp_memories_query *query, const mp_agent_time *time,
-                             mp_buffer *matches, moonpad_error *error) {
-  mp_buffer_clear(matches);
-  if (query->phrase_count == 0) return MOONPAD_OK;
-  searching wanted = {.query = query, .time = time, .matches = matches};
-  mp_buffer_init(&wanted.due, ((mp_sqlite_memories *)memories)->env);
-  moonpad_status status = mp_sqlite_memories_read(memories, search_owner, &wanted, error);
-  /* What was found has been found, whether that is stored or not. */
-  if (status == MOONPAD_OK && wanted.due.length > 0) {
-    mp_sqlite_write_in_a_hurry(((mp_sqlite_memories *)memories)->file, renew_in, &wanted, NULL);
-  }
-  mp_buffer_free(&wanted.due);
-  return status;
 }
 
 /* ---- Opening and closing ---- */
@@ -434,7 +303,7 @@ moonpad_status mp_sqlite_memories_open(mp_env *env, moonpad_string rest, const m
       .size = sizeof ops,
       .indexed = get_indexed,
       .write = write_all,
-      .search = search,
+      .search = mp_sqlite_memories_search,
       .delete_memory = mp_sqlite_memories_delete,
       .delete_all = mp_sqlite_memories_delete_all,
       .sweep = mp_sqlite_memories_sweep,

@@ -1,11 +1,12 @@
 /*
-** What the two files of the SQLite store of memories share: sqlite_memories.c, which writes and
-** searches, and sqlite_forget.c, which deletes.
+** What the files of the SQLite store of memories share: sqlite_memories.c, which writes,
+** sqlite_search.c, which searches, and sqlite_forget.c, which deletes.
 */
 #ifndef MP_AGENT_STORES_SQLITE_MEMORIES_H
 #define MP_AGENT_STORES_SQLITE_MEMORIES_H
 
 #include <stdatomic.h>
+#include <stdio.h>
 
 #include "agent_stores/memories.h"
 #include "agent_stores/sqlite_tables.h"
@@ -33,11 +34,25 @@ moonpad_status mp_sqlite_memories_run_each(mp_sqlite_connection *connection, con
 #define MP_SQLITE_MEMORIES_REMOVALS 3
 extern const char *const mp_sqlite_memories_removals[MP_SQLITE_MEMORIES_REMOVALS];
 
+/* The word that stands for an owner in the column `owner` of the index. */
+typedef struct mp_sqlite_owner_word {
+  char text[24];
+} mp_sqlite_owner_word;
+
+static inline mp_sqlite_owner_word mp_sqlite_owner_word_of(int64_t owner) {
+  mp_sqlite_owner_word word;
+  snprintf(word.text, sizeof word.text, "u%lld", (long long)owner);
+  return word;
+}
+
 /* SQL: when the row of `memories` was last used. */
 #define MP_SQLITE_MEMORIES_LAST_USE                                                                                    \
   " max(memories.timestamp, coalesce((SELECT touched FROM memory_uses WHERE memory = memories.id), 0)) "
 
-/* ---- sqlite_forget.c: mp_memories_ops of the same names ---- */
+/* ---- sqlite_search.c, sqlite_forget.c: mp_memories_ops of the same names ---- */
+
+moonpad_status mp_sqlite_memories_search(mp_memories *memories, const mp_memories_query *query,
+                                         const mp_agent_time *time, mp_buffer *matches, moonpad_error *error);
 
 moonpad_status mp_sqlite_memories_delete(mp_memories *memories, const mp_memories_owner *owner, moonpad_string id,
                                          const mp_agent_time *time, bool *existed, moonpad_error *error);

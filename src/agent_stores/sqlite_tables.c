@@ -96,6 +96,15 @@ moonpad_status mp_sqlite_tables_open(mp_env *env, moonpad_string rest, const moo
   return status;
 }
 
+static moonpad_status do_nothing(mp_tx *tx, void *context, moonpad_error *error) {
+  (void)tx, (void)context, (void)error;
+  return MOONPAD_OK;
+}
+
+moonpad_status mp_sqlite_tables_check_open(mp_store *file, moonpad_error *error) {
+  return mp_sqlite_read(file, do_nothing, NULL, error);
+}
+
 void mp_sqlite_tables_free(mp_store *file) {
   if (file == NULL) return;
   file->ops->close(file);

@@ -5,7 +5,8 @@
 **
 ** sqlite_tables.c      opening, and preparing statements
 ** sqlite_artifacts.c   artifacts.h
-** sqlite_memories.c    memories.h: writing and searching
+** sqlite_memories.c    memories.h: writing
+** sqlite_search.c      memories.h: searching
 ** sqlite_forget.c      memories.h: deleting and sweeping
 */
 #ifndef MP_AGENT_STORES_SQLITE_TABLES_H
@@ -21,6 +22,8 @@ typedef struct mp_sqlite_tables {
 /* Opens a file (`rest` as after "sqlite:") and makes the tables in it where they are missing. */
 moonpad_status mp_sqlite_tables_open(mp_env *env, moonpad_string rest, const moonpad_options *options,
                                      const mp_sqlite_tables *tables, mp_store **file, moonpad_error *error);
+/* For a call that has nothing to ask. Errors: closed, and those of a read. */
+moonpad_status mp_sqlite_tables_check_open(mp_store *file, moonpad_error *error);
 /* NULL is accepted. */
 void mp_sqlite_tables_free(mp_store *file);
 

@@ -137,16 +137,18 @@ function MemoryStore:rebuildIndex() end
 
 ---@param url string
 ---@param config moonpad.StoreConfig
+---@param opener lightuserdata? of a server's store, from its module
 ---@return moonpad.ArtifactStore?
 ---@return string? message
 ---@return moonpad.ErrorCode? code
-function agent_stores_core.artifacts(url, config) end
+function agent_stores_core.artifacts(url, config, opener) end
 
 ---@param url string
 ---@param config moonpad.StoreConfig
+---@param opener lightuserdata? of a server's store, from its module
 ---@return moonpad.MemoryStore?
 ---@return string? message
 ---@return moonpad.ErrorCode? code
-function agent_stores_core.memories(url, config) end
+function agent_stores_core.memories(url, config, opener) end
 
 return agent_stores_core

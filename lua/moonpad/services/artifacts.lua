@@ -3,7 +3,7 @@
 local core = require "moonpad.core"
 local fields = require "moonpad.schema.fields"
 local inlineData = require "moonpad.events.inline_data"
-local stores = require "moonpad.services.sqlite_tables"
+local stores = require "moonpad.services.agent_stores"
 
 local artifacts = {}
 
@@ -190,7 +190,7 @@ end
 
 fields.refuseNearMisses(Service, "artifacts")
 
----Opens an artifact service: `memory:`, or `sqlite:PATH`, which may be the file that the sessions
+---Opens an artifact service: `memory:`, `sqlite:PATH`, which may be the file that the sessions
 ---are in.
 ---@param url string
 ---@param config moonpad.ArtifactServiceConfig?

@@ -5,7 +5,7 @@ local errorText = require "moonpad.util.error_text"
 local events = require "moonpad.events.event"
 local fields = require "moonpad.schema.fields"
 local history = require "moonpad.flow.history"
-local stores = require "moonpad.services.sqlite_tables"
+local stores = require "moonpad.services.agent_stores"
 
 local memory = {}
 
@@ -270,7 +270,7 @@ function memory.rebuildIndex(service)
   stores.call(service, "memory:rebuildIndex", "rebuildIndex")
 end
 
----Opens a memory service: `memory:`, or `sqlite:PATH`, which may be the file that the sessions
+---Opens a memory service: `memory:`, `sqlite:PATH`, which may be the file that the sessions
 ---are in.
 ---@param url string
 ---@param config moonpad.MemoryServiceConfig?

@@ -73,7 +73,9 @@ static moonpad_status read_cursor(mp_env *env, moonpad_string cursor, mp_list_qu
   bool starved = names->failed || reader.scratch.failed;
   mp_json_reader_free(&reader);
   if (starved) return mp_no_memory(error);
-  if (!read) return mp_fail(error, MOONPAD_INVALID_ARGUMENT, "after: not a cursor that listSessions returned");
+  /* No name has a NUL, and not every store can look for one. */
+  if (!read || (names->length > 0 && memchr(names->data, '\0', names->length) != NULL))
+    return mp_fail(error, MOONPAD_INVALID_ARGUMENT, "after: not a cursor that listSessions returned");
   query->has_after = true;
   query->after_user_id.data = names->data;
   query->after_user_id.length = user_length;

@@ -70,7 +70,7 @@ static moonpad_status send_events(event_walk *self, int64_t session, moonpad_err
     mp_postgres_add_small(&parameters, (int)query->kinds);
   }
   mp_postgres_add_boolean(&parameters, query->tags);
-  mp_postgres_statement_id id = by_id ? MP_PG_EVENT_BY_ID : query->newest_first ? MP_PG_EVENTS_NEWEST : MP_PG_EVENTS;
+  int id = by_id ? MP_PG_EVENT_BY_ID : query->newest_first ? MP_PG_EVENTS_NEWEST : MP_PG_EVENTS;
   return mp_postgres_send_by_row(self->connection, id, &parameters, take_events, self, error);
 }
 

@@ -60,8 +60,8 @@ static moonpad_status take_names(void *context, const PGresult *rows, moonpad_er
 
 static moonpad_status send_list(list_walk *self, const mp_list_query *query, moonpad_error *error) {
   mp_postgres_parameters parameters;
-  mp_postgres_statement_id oldest = query->has_user_id ? MP_PG_LIST_USER_OLDEST : MP_PG_LIST_APP_OLDEST;
-  mp_postgres_statement_id newest = query->has_user_id ? MP_PG_LIST_USER_NEWEST : MP_PG_LIST_APP_NEWEST;
+  int oldest = query->has_user_id ? MP_PG_LIST_USER_OLDEST : MP_PG_LIST_APP_OLDEST;
+  int newest = query->has_user_id ? MP_PG_LIST_USER_NEWEST : MP_PG_LIST_APP_NEWEST;
   const moonpad_string none = {"", 0};
   /* Sorts before all sessions in the order asked for. */
   double end = query->newest_first ? (double)INFINITY : -(double)INFINITY;
@@ -82,7 +82,7 @@ static moonpad_status send_list(list_walk *self, const mp_list_query *query, moo
     mp_postgres_add_null(&parameters);
   }
   mp_postgres_add_boolean(&parameters, self->listing->state != NULL);
-  mp_postgres_statement_id id = query->newest_first ? newest : oldest;
+  int id = query->newest_first ? newest : oldest;
   return mp_postgres_send_by_row(self->connection, id, &parameters, take_rows, self, error);
 }
 
@@ -92,7 +92,7 @@ static moonpad_status send_lock(mp_postgres_tx *tx, const mp_list_query *query, 
   mp_postgres_parameters_init(&parameters, tx->connection);
   mp_postgres_add_text(&parameters, query->app_name);
   if (query->has_user_id) mp_postgres_add_text(&parameters, query->user_id);
-  mp_postgres_statement_id id = query->has_user_id ? MP_PG_LOCK_USER : MP_PG_LOCK_APP;
+  int id = query->has_user_id ? MP_PG_LOCK_USER : MP_PG_LOCK_APP;
   return mp_postgres_send(tx->connection, id, &parameters, NULL, NULL, error);
 }
 

@@ -164,10 +164,10 @@ static void add_wanted(mp_postgres_parameters *parameters, const mp_look *look) 
 static moonpad_status send_lock(mp_postgres_tx *tx, const mp_look *look, moonpad_error *error) {
   mp_postgres_parameters parameters;
   const moonpad_session_name *name = &look->ref.name;
-  mp_postgres_statement_id id = look->heads == MP_HEAD(MP_SCOPE_APP)    ? MP_PG_LOCK_APP
-                                : look->heads == MP_HEAD(MP_SCOPE_USER) ? MP_PG_LOCK_USER
-                                : look->ref.session != 0                ? MP_PG_LOCK_SESSION
-                                                                        : MP_PG_LOCK_SESSION_BY_NAME;
+  int id = look->heads == MP_HEAD(MP_SCOPE_APP)    ? MP_PG_LOCK_APP
+           : look->heads == MP_HEAD(MP_SCOPE_USER) ? MP_PG_LOCK_USER
+           : look->ref.session != 0                ? MP_PG_LOCK_SESSION
+                                                   : MP_PG_LOCK_SESSION_BY_NAME;
   mp_postgres_parameters_init(&parameters, tx->connection);
   if (id == MP_PG_LOCK_SESSION) {
     mp_postgres_add_integer(&parameters, look->ref.session);
@@ -179,7 +179,7 @@ static moonpad_status send_lock(mp_postgres_tx *tx, const mp_look *look, moonpad
   return mp_postgres_send(tx->connection, id, &parameters, NULL, NULL, error);
 }
 
-static mp_postgres_statement_id statement_of(const mp_look *look) {
+static int statement_of(const mp_look *look) {
   if (look->heads == MP_HEAD(MP_SCOPE_APP)) return MP_PG_LOOK_AT_APP;
   if (look->heads == MP_HEAD(MP_SCOPE_USER)) return MP_PG_LOOK_AT_USER;
   bool by_id = look->ref.session != 0;
@@ -190,7 +190,7 @@ static mp_postgres_statement_id statement_of(const mp_look *look) {
 static moonpad_status send_look(looking *self, moonpad_error *error) {
   const mp_look *look = self->look;
   mp_postgres_parameters parameters;
-  mp_postgres_statement_id id = statement_of(look);
+  int id = statement_of(look);
   mp_postgres_parameters_init(&parameters, self->connection);
   add_place(&parameters, look);
   for (int scope = 0; scope < MP_STORED_SCOPES; scope++) {

@@ -230,6 +230,13 @@ static moonpad_status append(mp_store *base, mp_plan *plans, size_t count, moonp
   return status;
 }
 
+moonpad_status mp_postgres_check_open(mp_store *base, moonpad_error *error) {
+  mp_postgres *store = (mp_postgres *)base;
+  moonpad_status status = mp_pool_enter(&store->pool, error);
+  if (status == MOONPAD_OK) mp_pool_leave(&store->pool);
+  return status;
+}
+
 static void close_store(mp_store *base) {
   mp_postgres *store = (mp_postgres *)base;
   mp_postgres_disconnect_all(mp_pool_close(&store->pool));
@@ -265,14 +272,15 @@ static const mp_store_ops store_ops = {
     .append = append,
 };
 
-moonpad_status mp_postgres_open(mp_env *env, moonpad_string rest, const moonpad_options *options, mp_store **store,
-                                moonpad_error *error) {
+moonpad_status mp_postgres_open_tables(mp_env *env, moonpad_string rest, const moonpad_options *options,
+                                       const mp_postgres_tables *tables, mp_store **store, moonpad_error *error) {
   *store = NULL;
   mp_postgres *made = mp_allocate_zeroed(env, sizeof *made);
   if (made == NULL) return mp_no_memory(error);
   int64_t pool = DEFAULT_POOL;
   made->base.ops = &store_ops;
   made->env = mp_env_retain(env);
+  made->tables = tables;
   made->durability = options->durability;
   made->patience = (double)options->busy_timeout_ms * 1e-3;
   made->silence = made->patience + SECONDS_OF_SILENCE;
@@ -293,6 +301,11 @@ moonpad_status mp_postgres_open(mp_env *env, moonpad_string rest, const moonpad_
     free_store(&made->base);
   }
   return status;
+}
+
+moonpad_status mp_postgres_open(mp_env *env, moonpad_string rest, const moonpad_options *options, mp_store **store,
+                                moonpad_error *error) {
+  return mp_postgres_open_tables(env, rest, options, NULL, store, error);
 }
 
 const struct moonpad_store_opener *moonpad_postgres_store(void) {

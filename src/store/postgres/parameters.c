@@ -1,5 +1,4 @@
 /* Values and arrays in PostgreSQL's binary format: big-endian numbers, bytes as they are. */
-#include <limits.h>
 #include <string.h>
 
 #include "store/postgres/postgres.h"
@@ -13,6 +12,20 @@ static void put_8(char out[8], uint64_t number) {
   put_4(out + 4, (uint32_t)number);
 }
 
+/*
+** What a statement sends, and what it answers, is one message of less than a gigabyte: a server
+** ends the connection of who sends more. The rest is room for what comes along.
+*/
+#define MOST_BYTES (((size_t)1 << 30) - ((size_t)1 << 20))
+
+static void count_bytes(mp_postgres_parameters *parameters, size_t length) {
+  if (length > MOST_BYTES - parameters->bytes) {
+    parameters->too_large = true;
+  } else {
+    parameters->bytes += length;
+  }
+}
+
 static uint64_t bits_of(double number) {
   uint64_t bits;
   memcpy(&bits, &number, sizeof bits);
@@ -22,13 +35,14 @@ static uint64_t bits_of(double number) {
 void mp_postgres_parameters_init(mp_postgres_parameters *parameters, mp_postgres_connection *connection) {
   parameters->connection = connection;
   parameters->count = 0;
+  parameters->bytes = 0;
   parameters->too_large = false;
   mp_buffer_clear(&connection->scratch);
 }
 
 static void add(mp_postgres_parameters *parameters, const char *value, size_t length) {
   int at = parameters->count++;
-  if (length > INT_MAX) parameters->too_large = true;
+  count_bytes(parameters, length);
   parameters->values[at] = value;
   parameters->lengths[at] = (int)length;
   parameters->formats[at] = 1;
@@ -96,7 +110,8 @@ void mp_postgres_begin_array(mp_postgres_parameters *parameters, mp_postgres_typ
 
 static void put_item(mp_postgres_parameters *parameters, const char *data, size_t length) {
   mp_buffer *buffer = &parameters->connection->scratch;
-  if (length > INT_MAX) parameters->too_large = true;
+  count_bytes(parameters, length);
+  if (parameters->too_large) return;
   put_buffer_4(buffer, (uint32_t)length);
   mp_buffer_add(buffer, data, length);
   parameters->items++;
@@ -141,7 +156,7 @@ void mp_postgres_item_value(mp_postgres_parameters *parameters, const mp_value *
   parameters->items++;
   if (buffer->failed) return;
   size_t length = buffer->length - at - 4;
-  if (length > INT_MAX) parameters->too_large = true;
+  count_bytes(parameters, length);
   put_4(buffer->data + at, (uint32_t)length);
 }
 
@@ -149,8 +164,6 @@ void mp_postgres_end_array(mp_postgres_parameters *parameters) {
   mp_buffer *buffer = &parameters->connection->scratch;
   if (buffer->failed) return;
   int at = parameters->count - 1;
-  size_t length = buffer->length - parameters->array_at[at];
-  if (length > INT_MAX) parameters->too_large = true;
-  parameters->lengths[at] = (int)length;
+  parameters->lengths[at] = (int)(buffer->length - parameters->array_at[at]);
   put_4(buffer->data + parameters->count_at, parameters->items);
 }

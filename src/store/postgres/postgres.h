@@ -88,8 +88,20 @@ typedef enum mp_postgres_statement_id {
   MP_PG_APPEND,
   MP_PG_NOTE_COMMIT,
   MP_PG_FIND_COMMIT,
-  MP_PG_STATEMENTS
+  MP_PG_STATEMENTS /* from here on: the statements of mp_postgres_tables */
 } mp_postgres_statement_id;
+
+#define MP_PG_MOST_STATEMENTS (MP_PG_STATEMENTS + 12)
+
+/*
+** Tables beside those of the sessions, in the same schema, for a store of something else
+** (src/agent_stores). Statements count from MP_PG_STATEMENTS.
+*/
+typedef struct mp_postgres_tables {
+  const char *name;              /* of their version, in the table meta */
+  const char *const *statements; /* SQL */
+  const char *create;            /* SQL that makes the tables and functions of version 1 */
+} mp_postgres_tables;
 
 /* What a failure means for trying again. */
 typedef enum mp_postgres_again {
@@ -120,7 +132,7 @@ typedef moonpad_status (*mp_postgres_rows)(void *context, const PGresult *rows, 
 
 /* A statement that has been sent, or a sync behind some. */
 typedef struct mp_postgres_pending {
-  mp_postgres_statement_id id;
+  int id;
   bool is_sync;
   bool prepares; /* it is prepared, not run */
   bool by_row;
@@ -133,7 +145,7 @@ typedef struct mp_postgres_connection {
   mp_pooled pooled; /* first */
   mp_postgres *store;
   PGconn *pg;
-  bool prepared[MP_PG_STATEMENTS];
+  bool prepared[MP_PG_MOST_STATEMENTS];
   mp_postgres_pending *pending; /* a queue: what is sent and not answered yet */
   size_t pending_first, pending_count, pending_capacity;
   mp_postgres_failure failure; /* of what has been sent since it was last cleared */
@@ -157,6 +169,7 @@ struct mp_postgres {
   double silence;  /* seconds without a byte from the server, until it counts as gone */
   bool migrates;
   bool strict;
+  const mp_postgres_tables *tables; /* NULL: it is a store of sessions */
   mp_pool pool;
   mp_plan_queue plans;
 };
@@ -165,6 +178,12 @@ struct mp_postgres {
 
 moonpad_status mp_postgres_open(mp_env *env, moonpad_string rest, const moonpad_options *options, mp_store **store,
                                 moonpad_error *error);
+/* The same with other tables beside those of the sessions. */
+moonpad_status mp_postgres_open_tables(mp_env *env, moonpad_string rest, const moonpad_options *options,
+                                       const mp_postgres_tables *tables, mp_store **store, moonpad_error *error);
+
+/* For a call that needs no connection. Errors: closed. */
+moonpad_status mp_postgres_check_open(mp_store *store, moonpad_error *error);
 
 /* ---- append.c: an mp_send_plans ---- */
 
@@ -237,6 +256,13 @@ moonpad_status mp_postgres_make_shared(mp_postgres_tx *tx, const moonpad_session
 /* Finds the schema, or makes it where that is allowed. Errors: unsupported, storage, corrupt. */
 moonpad_status mp_postgres_prepare_schema(mp_postgres_connection *connection, moonpad_error *error);
 
+/*
+** The SQL that makes a schema from nothing, in one transaction, with these tables beside those of
+** the sessions.
+*/
+void mp_postgres_write_schema(const char *quoted_schema, const mp_postgres_tables *const *tables, size_t count,
+                              mp_buffer *sql);
+
 /* ---- connect.c ---- */
 
 /*
@@ -279,7 +305,8 @@ typedef struct mp_postgres_parameters {
   size_t array_at[MP_PG_MOST_PARAMETERS]; /* where in the scratch */
   size_t count_at;                        /* in the scratch: the length of the last array */
   uint32_t items;                         /* in that array */
-  bool too_large;                         /* something is longer than the protocol can say */
+  size_t bytes;                           /* of all values */
+  bool too_large;                         /* they are more than a statement takes */
 } mp_postgres_parameters;
 
 void mp_postgres_parameters_init(mp_postgres_parameters *parameters, mp_postgres_connection *connection);
@@ -342,11 +369,10 @@ moonpad_status mp_postgres_read_state(mp_postgres_connection *connection, mp_sco
 ** NULL) when it comes. `parameters` NULL: it has none. Errors: the connection's, which then has a
 ** failure.
 */
-moonpad_status mp_postgres_send(mp_postgres_connection *connection, mp_postgres_statement_id id,
-                                const mp_postgres_parameters *parameters, mp_postgres_rows rows, void *context,
-                                moonpad_error *error);
+moonpad_status mp_postgres_send(mp_postgres_connection *connection, int id, const mp_postgres_parameters *parameters,
+                                mp_postgres_rows rows, void *context, moonpad_error *error);
 /* The same, and `rows` is called for each row as it arrives. */
-moonpad_status mp_postgres_send_by_row(mp_postgres_connection *connection, mp_postgres_statement_id id,
+moonpad_status mp_postgres_send_by_row(mp_postgres_connection *connection, int id,
                                        const mp_postgres_parameters *parameters, mp_postgres_rows rows, void *context,
                                        moonpad_error *error);
 /* The end of what belongs together: an error leaves out what is before it, not behind it. */

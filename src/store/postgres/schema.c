@@ -1,6 +1,6 @@
 /*
 ** The tables and functions (schema 1): makes them in a schema that has none, and checks them in any
-** other.
+** other. The same for the tables of other stores in it (mp_postgres_tables).
 **
 ** Why the tables are as they are.
 ** - Keys and ids of events are bytea, because they may hold a NUL. Values and events are JSON in
@@ -100,12 +100,12 @@ static const char create_tables[] =
     ");\n"
     "CREATE TABLE garbage(session bigint PRIMARY KEY); -- deleted, but some events of it are still there\n";
 
-/* For versions from 14 on. Not every server is built with lz4. */
+/* Version 13 does not know this, and not every server is built with lz4. */
 static const char compress_better[] =
     "DO $do$ BEGIN\n"
     "  EXECUTE 'ALTER TABLE events ALTER COLUMN event SET COMPRESSION lz4';\n"
     "  EXECUTE 'ALTER TABLE state ALTER COLUMN value SET COMPRESSION lz4';\n"
-    "EXCEPTION WHEN feature_not_supported OR invalid_parameter_value THEN NULL; END $do$;\n";
+    "EXCEPTION WHEN feature_not_supported OR invalid_parameter_value OR syntax_error THEN NULL; END $do$;\n";
 
 /*
 ** The append (store/plan.h). p_held: the revisions of session, user and app that its caller shows.
@@ -364,16 +364,31 @@ static const char create_functions[] =
     "  RETURN (SELECT NOT given_up FROM commits WHERE slot = p_slot);\n"
     "END $function$;\n";
 
-static const char note_version[] = "INSERT INTO meta VALUES ('schema', '" NUMBER(SCHEMA_VERSION) "');\n";
-
 /* ---- what a schema says it is ---- */
 
 typedef struct found_schema {
   bool exists;
-  bool is_usable; /* by this account */
-  bool has_tables;
-  long version; /* 0: it is not moonpad's */
+  bool is_usable;     /* by this account */
+  bool has_meta;      /* it has the table that tells the versions */
+  long version;       /* 0: it is not moonpad's */
+  long other_version; /* of mp_postgres_tables; 0: they are not there */
 } found_schema;
+
+static moonpad_status find_versions(mp_postgres_connection *connection, found_schema *found, moonpad_error *error) {
+  const mp_postgres_tables *tables = connection->store->tables;
+  char sql[256], *value = NULL, *end = NULL;
+  snprintf(sql, sizeof sql,
+           "SELECT coalesce(max(value) FILTER (WHERE name = 'schema'), '0') || ' '"
+           " || coalesce(max(value) FILTER (WHERE name = '%s'), '0') FROM meta",
+           tables == NULL ? "schema" : tables->name);
+  moonpad_status status = mp_postgres_ask_text(connection, sql, &value, error);
+  if (status == MOONPAD_OK && value != NULL) {
+    found->version = strtol(value, &end, 10);
+    found->other_version = strtol(end, NULL, 10);
+  }
+  free(value);
+  return status;
+}
 
 static moonpad_status find_schema(mp_postgres_connection *connection, found_schema *found, moonpad_error *error) {
   static const char sql[] = "SELECT has_schema_privilege(n.oid, 'USAGE')::int::text || (c.oid IS NOT NULL)::int::text"
@@ -385,28 +400,28 @@ static moonpad_status find_schema(mp_postgres_connection *connection, found_sche
   if (status != MOONPAD_OK) return status;
   found->exists = value != NULL;
   found->is_usable = value == NULL || value[0] == '1';
-  found->has_tables = value != NULL && value[1] == '1';
+  found->has_meta = value != NULL && value[1] == '1';
   free(value);
-  value = NULL;
   if (!found->is_usable) {
     return mp_fail(error, MOONPAD_UNSUPPORTED, "%s: the account may not use the schema %s (GRANT USAGE ON SCHEMA)",
                    connection->store->place, connection->store->quoted_schema);
   }
-  if (found->has_tables) {
-    status = mp_postgres_ask_text(connection, "SELECT value FROM meta WHERE name = 'schema'", &value, error);
-  }
-  if (status == MOONPAD_OK && value != NULL) found->version = strtol(value, NULL, 10);
-  free(value);
-  return status;
+  return found->has_meta ? find_versions(connection, found, error) : MOONPAD_OK;
+}
+
+/* Is everything there that this store needs? */
+static bool is_complete(const mp_postgres *store, const found_schema *found) {
+  return found->has_meta && (store->tables == NULL || found->other_version != 0);
 }
 
 static moonpad_status judge(const mp_postgres *store, const found_schema *found, moonpad_error *error) {
-  if (found->version == SCHEMA_VERSION) return MOONPAD_OK;
-  if (found->version > SCHEMA_VERSION) {
+  long newest = found->version > found->other_version ? found->version : found->other_version;
+  if (newest > SCHEMA_VERSION) {
     return mp_fail(error, MOONPAD_UNSUPPORTED,
                    "%s: schema %s was written by a newer moonpad: schema %ld, this build knows %d", store->place,
-                   store->quoted_schema, found->version, SCHEMA_VERSION);
+                   store->quoted_schema, newest, SCHEMA_VERSION);
   }
+  if (found->version == SCHEMA_VERSION) return MOONPAD_OK;
   return mp_fail(error, MOONPAD_CORRUPT, "%s: schema %s is not moonpad's: its table meta belongs to another program",
                  store->place, store->quoted_schema);
 }
@@ -421,8 +436,8 @@ static moonpad_status missing_right(mp_postgres_connection *connection, moonpad_
   snprintf(said, sizeof said, "%.159s", connection->failure.error.message);
   return mp_fail(
       error, MOONPAD_UNSUPPORTED,
-      "%s: the account may not make moonpad's schema %s (it needs CREATE on the database, or an empty schema "
-      "of its own): %s",
+      "%s: the account may not make moonpad's tables in the schema %s (it needs CREATE on the schema, or on the "
+      "database where there is none): %s",
       store->place, store->quoted_schema, said);
 }
 
@@ -430,35 +445,48 @@ static moonpad_status run(mp_postgres_connection *connection, const char *sql, m
   return mp_postgres_run_text(connection, sql, error);
 }
 
+/* In the order in which they are run. */
+static const char *const create_sessions[] = {create_tables, compress_better, create_append, create_functions};
+#define NOTE_VERSION "INSERT INTO meta VALUES ('%s', '" NUMBER(SCHEMA_VERSION) "');\n"
+
+static moonpad_status note_version(mp_postgres_connection *connection, const char *name, moonpad_error *error) {
+  char text[128];
+  snprintf(text, sizeof text, NOTE_VERSION, name);
+  return run(connection, text, error);
+}
+
 static moonpad_status create_schema(mp_postgres_connection *connection, const found_schema *found,
                                     moonpad_error *error) {
   char text[192];
   snprintf(text, sizeof text, "CREATE SCHEMA IF NOT EXISTS %s", connection->store->quoted_schema);
   moonpad_status status = found->exists ? MOONPAD_OK : run(connection, text, error);
-  if (status == MOONPAD_OK) status = run(connection, create_tables, error);
-  if (status == MOONPAD_OK && PQserverVersion(connection->pg) >= 140000) {
-    status = run(connection, compress_better, error);
+  for (size_t i = 0; status == MOONPAD_OK && i < sizeof create_sessions / sizeof *create_sessions; i++) {
+    status = run(connection, create_sessions[i], error);
   }
-  if (status == MOONPAD_OK) status = run(connection, create_append, error);
-  if (status == MOONPAD_OK) status = run(connection, create_functions, error);
-  return status == MOONPAD_OK ? run(connection, note_version, error) : status;
+  return status == MOONPAD_OK ? note_version(connection, "schema", error) : status;
+}
+
+static moonpad_status create_what_is_missing(mp_postgres_connection *connection, moonpad_error *error) {
+  const mp_postgres_tables *tables = connection->store->tables;
+  found_schema found;
+  moonpad_status status = find_schema(connection, &found, error);
+  if (status != MOONPAD_OK) return status;
+  status = found.has_meta ? judge(connection->store, &found, error) : create_schema(connection, &found, error);
+  if (status != MOONPAD_OK || tables == NULL || found.other_version != 0) return status;
+  status = run(connection, tables->create, error);
+  return status == MOONPAD_OK ? note_version(connection, tables->name, error) : status;
 }
 
 /* One at a time makes it: who waited finds it made. */
 static moonpad_status create(mp_postgres_connection *connection, moonpad_error *error) {
-  found_schema found;
   moonpad_status status = run(connection,
                               "BEGIN; SELECT pg_advisory_xact_lock(hashtext('moonpad'), hashtext(current_setting("
                               "'moonpad.schema')))",
                               error);
-  if (status == MOONPAD_OK) status = find_schema(connection, &found, error);
-  if (status == MOONPAD_OK && !found.has_tables) {
-    status = create_schema(connection, &found, error);
-  } else if (status == MOONPAD_OK) {
-    status = judge(connection->store, &found, error);
-  }
+  if (status == MOONPAD_OK) status = create_what_is_missing(connection, error);
   if (status == MOONPAD_OK) return run(connection, "COMMIT", error);
-  status = missing_right(connection, error);
+  bool is_own = connection->failure.status == MOONPAD_OK; /* not the server's */
+  if (!is_own) status = missing_right(connection, error);
   if (!mp_postgres_is_broken(connection)) {
     mp_postgres_failure failure = connection->failure;
     mp_postgres_clear_failure(connection);
@@ -473,9 +501,29 @@ moonpad_status mp_postgres_prepare_schema(mp_postgres_connection *connection, mo
   found_schema found;
   moonpad_status status = find_schema(connection, &found, error);
   if (status != MOONPAD_OK) return status;
-  if (found.has_tables) return judge(store, &found, error);
+  if (is_complete(store, &found)) return judge(store, &found, error);
   if (store->migrates) return create(connection, error);
   return mp_fail(error, MOONPAD_UNSUPPORTED,
-                 "%s: there is no schema %s of moonpad, and the URL's option migrate=off forbids to make it",
-                 store->place, store->quoted_schema);
+                 "%s: there is no schema %s of moonpad%s%s, and the URL's option migrate=off forbids to make it",
+                 store->place, store->quoted_schema, store->tables == NULL ? "" : " with tables for ",
+                 store->tables == NULL ? "" : store->tables->name);
+}
+
+void mp_postgres_write_schema(const char *quoted_schema, const mp_postgres_tables *const *tables, size_t count,
+                              mp_buffer *sql) {
+  char text[512];
+  snprintf(text, sizeof text, "BEGIN;\nCREATE SCHEMA IF NOT EXISTS %s;\nSET LOCAL search_path = %s;\n", quoted_schema,
+           quoted_schema);
+  mp_buffer_add(sql, text, strlen(text));
+  for (size_t i = 0; i < sizeof create_sessions / sizeof *create_sessions; i++) {
+    mp_buffer_add(sql, create_sessions[i], strlen(create_sessions[i]));
+  }
+  snprintf(text, sizeof text, NOTE_VERSION, "schema");
+  mp_buffer_add(sql, text, strlen(text));
+  for (size_t i = 0; i < count; i++) {
+    mp_buffer_add(sql, tables[i]->create, strlen(tables[i]->create));
+    snprintf(text, sizeof text, NOTE_VERSION, tables[i]->name);
+    mp_buffer_add(sql, text, strlen(text));
+  }
+  mp_buffer_add_literal(sql, "COMMIT;\n");
 }

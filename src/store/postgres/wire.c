@@ -94,23 +94,27 @@ static bool push(mp_postgres_connection *connection, mp_postgres_pending pending
   return true;
 }
 
-static void name_of(mp_postgres_statement_id id, char name[16]) {
-  snprintf(name, 16, "moonpad_%d", (int)id);
+static void name_of(int id, char name[16]) {
+  snprintf(name, 16, "moonpad_%d", id);
 }
 
-static moonpad_status prepare(mp_postgres_connection *connection, mp_postgres_statement_id id, moonpad_error *error) {
+static const char *text_of(const mp_postgres *store, int id) {
+  return id < MP_PG_STATEMENTS ? mp_postgres_statements[id] : store->tables->statements[id - MP_PG_STATEMENTS];
+}
+
+static moonpad_status prepare(mp_postgres_connection *connection, int id, moonpad_error *error) {
   char name[16];
   name_of(id, name);
   if (!push(connection, (mp_postgres_pending){.id = id, .prepares = true})) return mp_no_memory(error);
-  if (PQsendPrepare(connection->pg, name, mp_postgres_statements[id], 0, NULL) != 1) {
+  if (PQsendPrepare(connection->pg, name, text_of(connection->store, id), 0, NULL) != 1) {
     return mp_postgres_lost(connection, NULL, error);
   }
   connection->prepared[id] = true;
   return MOONPAD_OK;
 }
 
-static moonpad_status run_prepared(mp_postgres_connection *connection, mp_postgres_statement_id id,
-                                   const mp_postgres_parameters *parameters, moonpad_error *error) {
+static moonpad_status run_prepared(mp_postgres_connection *connection, int id, const mp_postgres_parameters *parameters,
+                                   moonpad_error *error) {
   char name[16];
   const char *values[MP_PG_MOST_PARAMETERS];
   int count = parameters == NULL ? 0 : parameters->count;
@@ -129,7 +133,7 @@ static moonpad_status check_parameters(const mp_postgres_parameters *parameters,
   if (parameters == NULL) return MOONPAD_OK;
   if (from->scratch.failed) return mp_no_memory(error);
   if (!parameters->too_large) return MOONPAD_OK;
-  return mp_fail(error, MOONPAD_LIMIT, "%s: a value or an event is longer than PostgreSQL takes in one statement",
+  return mp_fail(error, MOONPAD_LIMIT, "%s: longer than PostgreSQL takes in one statement (about 1 GiB)",
                  from->store->place);
 }
 
@@ -151,14 +155,13 @@ static moonpad_status send(mp_postgres_connection *connection, mp_postgres_pendi
   return mp_postgres_note(connection, status, &reason);
 }
 
-moonpad_status mp_postgres_send(mp_postgres_connection *connection, mp_postgres_statement_id id,
-                                const mp_postgres_parameters *parameters, mp_postgres_rows rows, void *context,
-                                moonpad_error *error) {
+moonpad_status mp_postgres_send(mp_postgres_connection *connection, int id, const mp_postgres_parameters *parameters,
+                                mp_postgres_rows rows, void *context, moonpad_error *error) {
   mp_postgres_pending pending = {.id = id, .rows = rows, .context = context};
   return send(connection, pending, parameters, error);
 }
 
-moonpad_status mp_postgres_send_by_row(mp_postgres_connection *connection, mp_postgres_statement_id id,
+moonpad_status mp_postgres_send_by_row(mp_postgres_connection *connection, int id,
                                        const mp_postgres_parameters *parameters, mp_postgres_rows rows, void *context,
                                        moonpad_error *error) {
   mp_postgres_pending pending = {.id = id, .rows = rows, .context = context, .by_row = true};

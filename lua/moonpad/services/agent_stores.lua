@@ -3,6 +3,7 @@
 local core = require "moonpad.core"
 local errorText = require "moonpad.util.error_text"
 local fields = require "moonpad.schema.fields"
+local storeModules = require "moonpad.services.store_modules"
 
 local stores = {}
 
@@ -35,7 +36,8 @@ end
 ---@return table service
 function stores.open(where, kind, metatable, url, config, timeToLive)
   local read = core.checkStore(where, url, config, timeToLive)
-  local handle, message, code = loadModule(where)[kind](url, read)
+  local module = loadModule(where)
+  local handle, message, code = module[kind](url, read, storeModules.opener(url, "artifacts"))
   if not handle then core.error(code, message) end
   local service = setmetatable({}, metatable)
   storeOf[service], kindOf[service] = handle, where:match "^(.-)Service$"

@@ -1,0 +1,365 @@
+/*
+** Artifacts and memories on PostgreSQL, where a network fails and where several make the tables:
+** round trips are counted, requests and answers lost. spec/c/link.h stands between.
+*/
+#include <libpq-fe.h>
+#include <stdio.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "agent_scene.h"
+#include "link.h"
+
+#define SERVER           "MOONPAD_TEST_POSTGRESQL"
+#define COUNT(array)     (sizeof(array) / sizeof *(array))
+#define IS(status, call) assert_int_equal(call, status)
+
+static moonpad_error failure;
+
+/* ---- a server behind a link ---- */
+
+typedef struct fixture {
+  mp_env *env;
+  char rest[256]; /* of a URL of the server itself */
+  char url[256];  /* over the link */
+  test_link *link;
+  agent_scene scene;
+} fixture;
+
+static int set_up(void **state) {
+  fixture *self = calloc(1, sizeof *self);
+  assert_non_null(self);
+  self->env = mp_env_new(NULL);
+  server_make_url(SERVER, self->rest, sizeof self->rest);
+  char *port = strstr(self->rest, "127.0.0.1:") + strlen("127.0.0.1:"), *behind = port + strspn(port, "0123456789");
+  self->link = link_open(atoi(port));
+  assert_non_null(self->link);
+  snprintf(self->url, sizeof self->url, "postgresql:%.*s%d%s&sslmode=disable&gssencmode=disable",
+           (int)(port - self->rest), self->rest, link_port(self->link), behind);
+  scene_open(&self->scene, self->env, self->url);
+  *state = self;
+  return 0;
+}
+
+static int tear_down(void **state) {
+  fixture *self = *state;
+  link_mend(self->link);
+  scene_close(&self->scene);
+  link_close(self->link);
+  server_forget_url(self->rest);
+  mp_env_release(self->env);
+  free(self);
+  return 0;
+}
+
+/* ---- one call of each kind; each writes its answer ---- */
+
+typedef void agent_call(const agent_scene *scene, char *answer);
+
+static const mp_agent_time lasting = {1000, 500}; /* what was last used before 500 has expired */
+
+static void call_save(const agent_scene *scene, char *answer) {
+  int64_t version;
+  IS(MOONPAD_OK, save_text(scene, "s", "f", "third", &version, &failure));
+  sprintf(answer, "%d", (int)version);
+}
+
+static void call_load(const agent_scene *scene, char *answer) {
+  mp_artifact_name name = file_named("s", "f");
+  mp_artifact artifact;
+  mp_buffer bytes;
+  bool found;
+  mp_buffer_init(&bytes, scene->env);
+  IS(MOONPAD_OK, scene->artifacts->ops->load(scene->artifacts, &name, &for_ever, MP_ARTIFACT_LATEST, &found, &artifact,
+                                             &bytes, &failure));
+  sprintf(answer, "%.*s", (int)artifact.data.length, artifact.data.data);
+  mp_buffer_free(&bytes);
+}
+
+static void call_list(const agent_scene *scene, char *answer) {
+  mp_artifact_name name = file_named("s", "f");
+  mp_buffer found;
+  mp_buffer_init(&found, scene->env);
+  IS(MOONPAD_OK, scene->artifacts->ops->list(scene->artifacts, &name, &for_ever, &found, &failure));
+  sprintf(answer, "%s %zu", found.data, found.length);
+  mp_buffer_free(&found);
+}
+
+static void call_versions(const agent_scene *scene, char *answer) {
+  mp_artifact_name name = file_named("s", "f");
+  mp_buffer found;
+  mp_buffer_init(&found, scene->env);
+  IS(MOONPAD_OK, scene->artifacts->ops->versions(scene->artifacts, &name, &for_ever, &found, &failure));
+  sprintf(answer, "%zu", found.length / sizeof(int64_t));
+  mp_buffer_free(&found);
+}
+
+static void call_delete(const agent_scene *scene, char *answer) {
+  mp_artifact_name name = file_named("s", "f");
+  bool existed;
+  IS(MOONPAD_OK, scene->artifacts->ops->delete_file(scene->artifacts, &name, &for_ever, &existed, &failure));
+  sprintf(answer, "%d", existed);
+}
+
+static void call_delete_user(const agent_scene *scene, char *answer) {
+  mp_artifact_name name = file_named("", "");
+  int64_t files;
+  IS(MOONPAD_OK, scene->artifacts->ops->delete_user(scene->artifacts, &name, &for_ever, &files, &failure));
+  sprintf(answer, "%d", (int)files);
+}
+
+static void call_sweep_files(const agent_scene *scene, char *answer) {
+  int64_t files;
+  IS(MOONPAD_OK, scene->artifacts->ops->sweep(scene->artifacts, &lasting, &files, &failure));
+  sprintf(answer, "%d", (int)files);
+}
+
+static void call_indexed(const agent_scene *scene, char *answer) {
+  int64_t revision;
+  IS(MOONPAD_OK, scene->memories->ops->indexed(scene->memories, &session_of_ann, &revision, &failure));
+  sprintf(answer, "%d", (int)revision);
+}
+
+static moonpad_status write_entry(const agent_scene *scene, int64_t revision, const char *text, int64_t removed) {
+  mp_memories_entry entry = entry_of(revision, text);
+  mp_memories_batch batch = {&entry, 1, &removed, 1, revision};
+  return scene->memories->ops->write(scene->memories, &session_of_ann, &for_ever, &batch, &failure);
+}
+
+static void call_write(const agent_scene *scene, char *answer) {
+  IS(MOONPAD_OK, write_entry(scene, 3, "third-tea", 2));
+  strcpy(answer, "written");
+}
+
+static void call_search(const agent_scene *scene, char *answer) {
+  mp_buffer matches;
+  mp_memories_match match;
+  size_t at = 0;
+  mp_buffer_init(&matches, scene->env);
+  IS(MOONPAD_OK, search_for(scene, "ann", "tea", 1, &matches, &failure));
+  assert_true(mp_memories_next_match(&matches, &at, &match));
+  sprintf(answer, "%.*s", (int)match.content.length, match.content.data);
+  mp_buffer_free(&matches);
+}
+
+static void call_delete_memory(const agent_scene *scene, char *answer) {
+  mp_buffer matches;
+  mp_memories_match match;
+  size_t at = 0;
+  bool existed;
+  mp_buffer_init(&matches, scene->env);
+  IS(MOONPAD_OK, search_for(scene, "ann", "second", 1, &matches, &failure));
+  assert_true(mp_memories_next_match(&matches, &at, &match));
+  IS(MOONPAD_OK,
+     scene->memories->ops->delete_memory(scene->memories, &all_of_ann, match.id, &for_ever, &existed, &failure));
+  mp_buffer_free(&matches);
+  sprintf(answer, "%d", existed);
+}
+
+static void call_delete_all(const agent_scene *scene, char *answer) {
+  int64_t count;
+  IS(MOONPAD_OK, scene->memories->ops->delete_all(scene->memories, &all_of_ann, &for_ever, &count, &failure));
+  sprintf(answer, "%d", (int)count);
+}
+
+static void call_sweep_memories(const agent_scene *scene, char *answer) {
+  int64_t count;
+  IS(MOONPAD_OK, scene->memories->ops->sweep(scene->memories, &lasting, &count, &failure));
+  sprintf(answer, "%d", (int)count);
+}
+
+/* How many round trips each takes: two where something is changed and has an answer. */
+static const struct {
+  const char *name;
+  agent_call *run;
+  int trips;
+} calls[] = {{"save", call_save, 2},
+             {"load", call_load, 1},
+             {"list", call_list, 1},
+             {"versions", call_versions, 1},
+             {"delete", call_delete, 2},
+             {"delete user", call_delete_user, 2},
+             {"sweep files", call_sweep_files, 2},
+             {"indexed", call_indexed, 1},
+             {"write", call_write, 1},
+             {"search", call_search, 2},
+             {"delete memory", call_delete_memory, 4}, /* with the search for its id */
+             {"delete all", call_delete_all, 2},
+             {"sweep memories", call_sweep_memories, 6}};
+
+/* What the calls find: two versions of one file, two memories. */
+static void fill(const agent_scene *scene) {
+  int64_t version, count;
+  mp_artifact_name name = file_named("", "");
+  IS(MOONPAD_OK, scene->artifacts->ops->delete_user(scene->artifacts, &name, &for_ever, &count, &failure));
+  IS(MOONPAD_OK, scene->memories->ops->delete_all(scene->memories, &all_of_ann, &for_ever, &count, &failure));
+  IS(MOONPAD_OK, save_text(scene, "s", "f", "first", &version, &failure));
+  IS(MOONPAD_OK, save_text(scene, "s", "f", "second", &version, &failure));
+  IS(MOONPAD_OK, write_entry(scene, 1, "first-tea", 0));
+  IS(MOONPAD_OK, write_entry(scene, 2, "second-tea", 0));
+}
+
+static void test_round_trips(void **state) {
+  const fixture *self = *state;
+  char answer[128];
+  for (int round = 0; round < 2; round++) { /* in the first, statements are prepared */
+    for (size_t i = 0; i < COUNT(calls); i++) {
+      fill(&self->scene);
+      long before = link_round_trips(self->link);
+      calls[i].run(&self->scene, answer);
+      long trips = link_round_trips(self->link) - before;
+      if (trips != calls[i].trips) fail_msg("%s: %ld round trips, not %d", calls[i].name, trips, calls[i].trips);
+    }
+  }
+}
+
+/* ---- what is lost takes effect once ---- */
+
+/* The answer of a call, and all that is stored after it. */
+static void try_call(const fixture *self, size_t call, link_fault fault, int n, bool *has_broken, char *found) {
+  char answers[5][128];
+  const agent_scene *scene = &self->scene;
+  fill(scene);
+  if (n > 0) link_break(self->link, fault, n);
+  calls[call].run(scene, answers[0]);
+  *has_broken = n > 0 && link_has_broken(self->link);
+  link_mend(self->link);
+  call_versions(scene, answers[1]);
+  call_indexed(scene, answers[2]);
+  call_delete_all(scene, answers[3]);
+  call_delete_user(scene, answers[4]);
+  sprintf(found, "%s; %s versions; indexed %s; %s memories; %s files", answers[0], answers[1], answers[2], answers[3],
+          answers[4]);
+}
+
+static void lose_round_trips(const fixture *self, size_t call, link_fault fault) {
+  char expected[640], found[640];
+  bool has_broken = true;
+  try_call(self, call, fault, 0, &has_broken, expected);
+  int n = 0;
+  do {
+    try_call(self, call, fault, ++n, &has_broken, found);
+    if (strcmp(expected, found) == 0) continue;
+    fail_msg("%s, %s of round trip %d lost: expected\n%s\nfound\n%s", calls[call].name,
+             fault == LINK_CUT_ANSWER ? "answer" : "request", n, expected, found);
+  } while (has_broken);
+  assert_true(n > 1);
+}
+
+static void test_what_is_lost_takes_effect_once(void **state) {
+  const fixture *self = *state;
+  for (size_t call = 0; call < COUNT(calls); call++) {
+    lose_round_trips(self, call, LINK_CUT_ANSWER);
+    lose_round_trips(self, call, LINK_CUT_REQUEST);
+  }
+}
+
+/* ---- the tables ---- */
+
+static moonpad_status open_again(const fixture *self, const char *more) {
+  agent_scene other;
+  char url[300];
+  snprintf(url, sizeof url, "%s%s", self->url, more);
+  moonpad_status status = scene_try(&other, self->env, url, &failure);
+  scene_close(&other);
+  return status;
+}
+
+static void run_sql(const fixture *self, const char *sql) {
+  char url[256];
+  const char *schema = strstr(self->rest, "schema=");
+  snprintf(url, sizeof url, "postgresql:%.*s", (int)(schema - self->rest - 1), self->rest);
+  PGconn *connection = PQconnectdb(url);
+  char text[256];
+  snprintf(text, sizeof text, "SET search_path = %s; %s", schema + 7, sql);
+  PGresult *result = PQexec(connection, text);
+  if (PQresultStatus(result) != PGRES_COMMAND_OK) fail_msg("%s", PQerrorMessage(connection));
+  PQclear(result);
+  PQfinish(connection);
+}
+
+static void expect_refused(const fixture *self, const char *more, const char *message) {
+  IS(MOONPAD_UNSUPPORTED, open_again(self, more));
+  if (strstr(failure.message, message) == NULL) fail_msg("%s", failure.message);
+}
+
+static void test_tables_are_made_where_that_is_allowed(void **state) {
+  const fixture *self = *state;
+  IS(MOONPAD_OK, open_again(self, "&migrate=off"));
+  run_sql(self, "DELETE FROM meta WHERE name = 'memories';"
+                " DROP TABLE memory_owners, memory_sessions, memories, memory_words");
+  expect_refused(self, "&migrate=off", "with tables for memories");
+  IS(MOONPAD_OK, open_again(self, ""));
+  IS(MOONPAD_OK, open_again(self, "&migrate=off"));
+}
+
+static void test_newer_tables_are_refused(void **state) {
+  const fixture *self = *state;
+  run_sql(self, "UPDATE meta SET value = '7' WHERE name = 'artifacts'");
+  expect_refused(self, "", "newer moonpad");
+  run_sql(self, "UPDATE meta SET value = '1' WHERE name = 'artifacts'");
+  run_sql(self, "UPDATE meta SET value = '2' WHERE name = 'memories'");
+  expect_refused(self, "&migrate=off", "schema 2, this build knows 1");
+}
+
+/* Many open both at the same time, when there is no schema yet. */
+static void test_tables_are_made_once(void **state) {
+  const fixture *self = *state;
+  pid_t children[5];
+  for (size_t i = 0; i < COUNT(children); i++) {
+    children[i] = fork();
+    if (children[i] != 0) continue;
+    agent_scene scene;
+    char url[300];
+    mp_env *env = mp_env_new(NULL);
+    snprintf(url, sizeof url, "postgresql:%s_once", self->rest);
+    moonpad_status status = scene_try(&scene, env, url, &failure);
+    if (status != MOONPAD_OK) fprintf(stderr, "%s\n", failure.message);
+    scene_close(&scene);
+    mp_env_release(env);
+    _exit(status == MOONPAD_OK ? 0 : 1);
+  }
+  for (size_t i = 0; i < COUNT(children); i++) {
+    int status = 0;
+    waitpid(children[i], &status, 0);
+    assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+  }
+  char rest[300];
+  snprintf(rest, sizeof rest, "%s_once", self->rest);
+  server_forget_url(rest);
+}
+
+/* ---- sizes ---- */
+
+/* More than a message may hold is refused before anything is sent, and the connection goes on. */
+static void test_what_is_too_large_is_a_limit(void **state) {
+  const fixture *self = *state;
+  const agent_scene *scene = &self->scene;
+  size_t size = (size_t)1 << 30;
+  char *data = calloc(1, size); /* never touched */
+  assert_non_null(data);
+  mp_artifact_name name = file_named("s", "big");
+  mp_artifact artifact = {false, moonpad_text("a/b"), {NULL, 0}, false, {data, size}};
+  int64_t version;
+  long before = link_round_trips(self->link);
+  IS(MOONPAD_LIMIT, scene->artifacts->ops->save(scene->artifacts, &name, &for_ever, &artifact, &version, &failure));
+  assert_non_null(strstr(failure.message, "1 GiB"));
+  assert_true(link_round_trips(self->link) - before <= 2); /* BEGIN and ROLLBACK */
+  free(data);
+  IS(MOONPAD_OK, save_text(scene, "s", "big", "small", &version, &failure));
+  assert_int_equal(version, 0);
+}
+
+int main(void) {
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+  const struct CMUnitTest tests[] = {
+      TEST(test_round_trips),
+      TEST(test_what_is_lost_takes_effect_once),
+      TEST(test_tables_are_made_where_that_is_allowed),
+      TEST(test_newer_tables_are_refused),
+      TEST(test_tables_are_made_once),
+      TEST(test_what_is_too_large_is_a_limit),
+  };
+  if (!server_is_there(SERVER)) return 0;
+  return cmocka_run_group_tests_name("postgresql:", tests, NULL, NULL);
+}
