@@ -1,23 +1,46 @@
 #!/bin/bash
 # The demonstration: one agent, the same guest twice, in two processes that share nothing but one
-# SQLite file; then what the file remembers.
-#   scripts/demo.sh [-b BUILD]
+# store; then what the store remembers.
+#   scripts/demo.sh [-b BUILD] [-s STORE]
+# STORE is sqlite, or a server, which is started for it on this machine and stopped again:
+# postgresql.
 set -eu
 cd "$(dirname "$0")/.."
-build=build
-while getopts b: option; do
-  case $option in b) build=$OPTARG ;; *) exit 2 ;; esac
+build=build store=sqlite
+while getopts b:s: option; do
+  case $option in b) build=$OPTARG ;; s) store=$OPTARG ;; *) exit 2 ;; esac
 done
+case $store in
+  sqlite | postgresql) ;;
+  *) echo "STORE=$store: there is sqlite, and postgresql" >&2; exit 2 ;;
+esac
 case $build in /*) folder=$build ;; *) folder=$PWD/$build ;; esac
 export MOONPAD_BUILD=$folder
 
 temporary=$(mktemp -d)
-trap 'rm -rf "$temporary"' EXIT
-database=$temporary/concierge.db
+server=
+finish() {
+  [ -z "$server" ] || "spec/servers/$store.sh" stop "$server"
+  rm -rf "$temporary"
+}
+trap finish EXIT
+
+if [ "$store" = sqlite ]; then
+  database=$temporary/concierge.db shown=concierge.db what="the SQLite file" own=concierge.db
+else
+  echo
+  echo "Starting a server of its own for the demonstration ($store), on a free port of this machine."
+  chmod 755 "$temporary"
+  server=$temporary/server
+  "spec/servers/$store.sh" start "$server"
+  database=$("spec/servers/$store.sh" url "$server") shown=$store://USER:PASSWORD@HOST/DATABASE what="the database"
+  own="'$shown'"
+fi
 name=(--db "$database" --app concierge --user ann)
 
 show() { # What is run, and what it prints.
-  echo "\$ $*" | sed -e "s|$database|concierge.db|"
+  local line="$ $*"
+  echo "${line//"$database"/$shown}"
   "$@"
   echo
 }
@@ -27,7 +50,7 @@ echo "The guest says, a line at a time (examples/concierge.txt):"
 sed 's/^/  | /' examples/concierge.txt
 echo
 for visit in first second; do
-  echo "The $visit process: the agent of examples/concierge.lua answers, its state goes to the SQLite file."
+  echo "The $visit process: the agent of examples/concierge.lua answers, its state goes to $what."
   show bin/moonpad run "${name[@]}" examples/concierge.lua <examples/concierge.txt
 done
 
@@ -35,7 +58,11 @@ echo "A third process, which runs no agent, shows what was remembered: the sessi
 show bin/moonpad sessions "${name[@]}"
 echo "and the state: what begins with user: holds for every session of this guest, app: for every guest."
 show bin/moonpad state "${name[@]}"
-echo "The demonstration is over; its file is removed. The same by hand:"
-echo "  bin/moonpad run --db concierge.db examples/concierge.lua"
+if [ "$store" = sqlite ]; then
+  echo "The demonstration is over; its file is removed. The same by hand:"
+else
+  echo "The demonstration is over; its server is stopped and removed. The same by hand:"
+fi
+echo "  bin/moonpad run --db $own examples/concierge.lua"
 echo "And in a browser, at http://127.0.0.1:8000/:"
-echo "  bin/moonpad serve --db concierge.db examples/concierge.lua"
+echo "  bin/moonpad serve --db $own examples/concierge.lua"

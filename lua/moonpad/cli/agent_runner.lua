@@ -8,14 +8,6 @@ local trees = require "moonpad.agents.tree"
 
 local agentRunner = {}
 
--- Agents that search no memory run with a SQLite that cannot, too.
-local function openMemory(url)
-  local ok, memory = pcall(moonpad.memoryService, url)
-  if ok then return memory end
-  if memory.code ~= "unsupported" then error(memory, 0) end
-  return nil
-end
-
 local function checkModel(agent, model)
   modelLike.check(model, "--model")
   for _, one in ipairs(trees.all(agent)) do
@@ -27,7 +19,8 @@ end
 -- Agents that keep everything in one file share its services.
 local function servicesAt(url, opened)
   opened[url] = opened[url] or {
-    sessionService = moonpad.open(url), artifactService = moonpad.artifactService(url), memoryService = openMemory(url),
+    sessionService = moonpad.open(url), artifactService = moonpad.artifactService(url),
+    memoryService = database.openMemory(url),
   }
   return opened[url]
 end

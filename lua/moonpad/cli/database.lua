@@ -3,6 +3,7 @@ local cli = require "moonpad.cli_core"
 local core = require "moonpad.core"
 local failure = require "moonpad.cli.failure"
 local moonpad = require "moonpad"
+local storeModules = require "moonpad.services.store_modules"
 
 local database = {}
 
@@ -38,6 +39,17 @@ local function isUrl(text)
   return text:find "^%a[%w+.-]*:" ~= nil
 end
 
+---A store as it may be shown: a URL without the account and its password, and without parameters,
+---which may hold one, but for the schema.
+---@param db string a file or a URL
+---@return string
+function database.shown(db)
+  if not storeModules.isServer(db) then return db end
+  local schema = db:match "[?&](schema=[^&#]*)"
+  local place = db:gsub("^(%a[%w+.-]*:)//.*@", "%1//"):gsub("[?#].*$", "")
+  return schema and ("%s?%s"):format(place, schema) or place
+end
+
 ---The address of an application's file for runs. Its folder is created when it is missing.
 ---@param options table of the command line
 ---@param app string
@@ -65,11 +77,34 @@ function database.existingUrl(db)
   return isUrl(db) and db or "sqlite:" .. db
 end
 
+---Opens the sessions of a store that must be there: on a server nothing is made.
+---@param db string a file or a URL
+---@param config moonpad.Config?
+---@return moonpad.Service
+---@return string url
+function database.openSessions(db, config)
+  local url = database.existingUrl(db)
+  if not storeModules.isServer(url) or url:find "[?&]migrate=" then return moonpad.open(url, config), url end
+  return moonpad.open(("%s%smigrate=off"):format(url, url:find("?", 1, true) and "&" or "?"), config), url
+end
+
+---Opens the memories at a URL. A SQLite that cannot search text has none: then the answer is nil.
+---@param url string
+---@param config moonpad.MemoryServiceConfig?
+---@return moonpad.MemoryService?
+function database.openMemory(url, config)
+  local ok, memory = pcall(moonpad.memoryService, url, config)
+  if ok then return memory end
+  if memory.code == "unsupported" and not storeModules.isServer(url) then return nil end
+  error(memory, 0)
+end
+
 -- The only app in a store, where none was named.
 local function onlyApp(service, db)
   local apps = core.listApps(service)
   table.sort(apps)
   if #apps == 1 then return apps[1] end
+  db = database.shown(db)
   if #apps == 0 then failure.raise("%s holds no application", db) end
   return failure.raise("%s holds several applications, say --app NAME: %s", db, table.concat(apps, ", "))
 end
@@ -82,8 +117,7 @@ end
 function database.openExisting(options)
   if not options.db and not options.app then failure.usage "say --app NAME or --db FILE" end
   local db = options.db or defaultPath(options.app)
-  local url = database.existingUrl(db)
-  local service = moonpad.open(url)
+  local service, url = database.openSessions(db)
   if options.app then return service, options.app, url end
   local ok, app = pcall(onlyApp, service, db)
   if ok then return service, app, url end

@@ -20,11 +20,11 @@ function inspect.session(service, app, options)
 end
 
 local function appsIn(db, list)
-  local service <close> = moonpad.open(database.existingUrl(db))
+  local service <close> = database.openSessions(db)
   local names = core.listApps(service)
   table.sort(names)
   for _, name in ipairs(names) do
-    list[#list + 1] = { app = name, sessions = #service:listSessions { appName = name }, db = db }
+    list[#list + 1] = { app = name, sessions = #service:listSessions { appName = name }, db = database.shown(db) }
   end
 end
 

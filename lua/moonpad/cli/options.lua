@@ -144,6 +144,9 @@ local function describeStores(parser)
   option(forget, "--app", "NAME", "The application."):count(1):overwrite(false)
   option(forget, "--user", "ID", "The user."):count(1):overwrite(false)
   forget:flag("--json", "Prints what was deleted as JSON.")
+  local migrate = parser:command("migrate", "Makes what a store needs, or brings it up to date.")
+  migrate:argument("url", "A file, or the URL of a store."):argname "URL"
+  migrate:flag("--print", "Prints the SQL that makes a server's schema, and asks no server.")
 end
 
 local function describeModels(parser)

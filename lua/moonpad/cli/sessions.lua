@@ -7,6 +7,7 @@ local inspect = require "moonpad.cli.inspect"
 local memories = require "moonpad.services.memory"
 local moonpad = require "moonpad"
 local output = require "moonpad.cli.output"
+local storeModules = require "moonpad.services.store_modules"
 
 local sessions = {}
 
@@ -111,14 +112,6 @@ local function timesOf(options, names)
   return next(config) and config
 end
 
--- A SQLite that cannot search text has no memories either: then the answer is nil.
-local function openMemories(url, config)
-  local ok, memory = pcall(moonpad.memoryService, url, config)
-  if ok then return memory end
-  if memory.code == "unsupported" then return nil end
-  error(memory, 0)
-end
-
 -- How many entries a sweep of the service frees; 0 where it is not to be swept, or not there.
 local function sweepWith(open, url, config)
   local service <close> = config and open(url, config) or nil
@@ -134,11 +127,10 @@ function sessions.sweep(options)
       "say what is old: --session-ttl, --user-ttl, --app-ttl, --event-ttl, --artifact-ttl or --memory-ttl, as in "
         .. "--session-ttl 30d")
   end
-  local url = database.existingUrl(options.url)
-  local service <close> = moonpad.open(url, ofSessions)
+  local service <close>, url = database.openSessions(options.url, ofSessions)
   local swept = service:sweep()
   swept.files = sweepWith(moonpad.artifactService, url, ofFiles)
-  swept.memories = sweepWith(openMemories, url, ofMemories)
+  swept.memories = sweepWith(database.openMemory, url, ofMemories)
   if options.json then return print(moonpad.json.encode(swept)) end
   print(("Freed %s, the state of %s and of %s, %s, %s and %s."):format(count(swept.sessions, "session"),
     count(swept.users, "user"), count(swept.apps, "app"), count(swept.events, "event"), count(swept.files, "file"),
@@ -146,7 +138,7 @@ function sessions.sweep(options)
 end
 
 local function forgetMemories(url, who)
-  local memory <close> = openMemories(url)
+  local memory <close> = database.openMemory(url)
   if not memory then return 0 end
   local forgotten = memory:deleteUser(who)
   memories.rebuildIndex(memory)
@@ -155,9 +147,8 @@ end
 
 ---@param options table of the command line
 function sessions.forget(options)
-  local url = database.existingUrl(options.url)
   local who = { appName = options.app, userId = options.user }
-  local service <close> = moonpad.open(url)
+  local service <close>, url = database.openSessions(options.url)
   local artifacts <close> = moonpad.artifactService(url)
   local forgotten = {
     sessions = service:deleteUser(who), files = artifacts:deleteUser(who), memories = forgetMemories(url, who),
@@ -170,7 +161,10 @@ function sessions.forget(options)
       output.name(options.app)))
   end
   core.vacuum(service)
-  if not options.json then print "Wrote the file anew: it holds no byte of what was deleted." end
+  if options.json then return end
+  print(storeModules.isServer(url)
+    and "The server frees the room when it vacuums; until then, and in its backups, bytes of it are left."
+    or "Wrote the file anew: it holds no byte of what was deleted.")
 end
 
 return sessions

@@ -36,8 +36,8 @@ end
 ---@return table service
 function stores.open(where, kind, metatable, url, config, timeToLive)
   local read = core.checkStore(where, url, config, timeToLive)
-  local module = loadModule(where)
-  local handle, message, code = module[kind](url, read, storeModules.opener(url, "artifacts"))
+  local server = storeModules.others(url)
+  local handle, message, code = loadModule(where)[kind](url, read, server and server.opener)
   if not handle then core.error(code, message) end
   local service = setmetatable({}, metatable)
   storeOf[service], kindOf[service] = handle, where:match "^(.-)Service$"

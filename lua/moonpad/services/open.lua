@@ -7,7 +7,7 @@ local storeModules = require "moonpad.services.store_modules"
 ---@param config? moonpad.Config
 ---@return moonpad.Service
 return function(...)
-  local opener = storeModules.opener((...), "sessions")
+  local opener = storeModules.sessions((...))
   if not opener then return core.open(...) end
   return core.openOn(opener, ...)
 end

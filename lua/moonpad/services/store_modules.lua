@@ -5,24 +5,44 @@ local core = require "moonpad.core"
 local storeModules = {}
 
 -- By scheme. libpq knows its own by either name.
-local POSTGRES <const> = { sessions = "moonpad.postgres", artifacts = "moonpad.postgres_agent_stores" }
+local POSTGRES <const> = { sessions = "moonpad.postgres", others = "moonpad.postgres_agent_stores" }
 local MODULES <const> = { postgresql = POSTGRES, postgres = POSTGRES }
 
----What opens the store that a URL names, for functions that take a URL and such an opener.
+local function schemeOf(url)
+  return type(url) == "string" and url:match "^(%a[%w+.-]*):" or nil
+end
+
 ---@param url any
----@param kind "sessions"|"artifacts" artifacts: and memories
----@return lightuserdata? opener nil: the store is built in, or there is none
-function storeModules.opener(url, kind)
-  local scheme = type(url) == "string" and url:match "^(%a[%w+.-]*):"
-  local name = scheme and MODULES[scheme] and MODULES[scheme][kind]
+---@return boolean
+function storeModules.isServer(url)
+  return MODULES[schemeOf(url)] ~= nil
+end
+
+local function load(url, kind)
+  local scheme = schemeOf(url)
+  local name = MODULES[scheme] and MODULES[scheme][kind]
   if not name then return nil end
-  local ok, opener = pcall(require, name)
-  if ok then return opener end
-  if tostring(opener):find("module '" .. name .. "' not found", 1, true) then
+  local ok, module = pcall(require, name)
+  if ok then return module end
+  if tostring(module):find("module '" .. name .. "' not found", 1, true) then
     core.error("unsupported", ("%s: this build has no such store: %s was not found (make builds it where the "
       .. "server's client library is installed)"):format(scheme, name))
   end
-  return core.error("unsupported", ("%s: %s does not load: %s"):format(scheme, name, tostring(opener)))
+  return core.error("unsupported", ("%s: %s does not load: %s"):format(scheme, name, tostring(module)))
+end
+
+---What opens sessions at a URL, for core.openOn.
+---@param url any
+---@return lightuserdata? opener nil: the store is built in, or there is none
+function storeModules.sessions(url)
+  return load(url, "sessions")
+end
+
+---What opens artifacts and memories at a URL, and tells the SQL of a schema with all that there is.
+---@param url any
+---@return { opener: lightuserdata, schema: fun(rest: string): string?, string?, string? }?
+function storeModules.others(url)
+  return load(url, "others")
 end
 
 return storeModules

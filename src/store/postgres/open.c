@@ -6,6 +6,7 @@
 #include "base/condition.h"
 #include "base/error.h"
 #include "base/nearest.h"
+#include "base/utf8.h"
 #include "moonpad_stores.h"
 #include "store/postgres/postgres.h"
 #include "store/server/url.h"
@@ -119,12 +120,25 @@ static moonpad_status read_url(mp_postgres *store, moonpad_error *error) {
   return status;
 }
 
-static moonpad_status note_schema(mp_postgres *store, const char *name, moonpad_error *error) {
-  size_t length = strlen(name), at = 0;
+/* The server keeps names that begin with pg_ for itself. */
+static moonpad_status check_schema_name(const char *name, moonpad_error *error) {
+  size_t length = strlen(name);
   if (length > LONGEST_NAME) {
     return mp_fail(error, MOONPAD_INVALID_ARGUMENT, "the URL's option schema: a name has at most %d bytes",
                    LONGEST_NAME);
   }
+  if (mp_utf8_valid_prefix(name, length) != length) {
+    return mp_fail(error, MOONPAD_INVALID_ARGUMENT, "the URL's option schema: the name is not valid UTF-8");
+  }
+  if (strncmp(name, "pg_", 3) != 0) return MOONPAD_OK;
+  return mp_fail(error, MOONPAD_INVALID_ARGUMENT,
+                 "the URL's option schema: names that begin with pg_ are the server's own");
+}
+
+static moonpad_status note_schema(mp_postgres *store, const char *name, moonpad_error *error) {
+  size_t length = strlen(name), at = 0;
+  moonpad_status status = check_schema_name(name, error);
+  if (status != MOONPAD_OK) return status;
   store->schema = copy_text(store->env, name);
   store->quoted_schema = mp_allocate(store->env, 2 * length + 3);
   if (store->schema == NULL || store->quoted_schema == NULL) return mp_no_memory(error);
@@ -141,6 +155,10 @@ static moonpad_status note_schema(mp_postgres *store, const char *name, moonpad_
 static moonpad_status take_options(mp_postgres *store, moonpad_string rest, int64_t *pool, moonpad_error *error) {
   mp_url_option options[OPTIONS] = {{"schema", NULL}, {"pool", NULL}, {"migrate", NULL}, {"strict", NULL}};
   char *left = NULL;
+  /* libpq would see the beginning of it alone. */
+  if (rest.length > 0 && memchr(rest.data, '\0', rest.length) != NULL) {
+    return mp_fail(error, MOONPAD_INVALID_ARGUMENT, "postgresql: the URL has a NUL in it");
+  }
   moonpad_status status = mp_url_take_options(store->env, rest, options, OPTIONS, &left, error);
   if (status == MOONPAD_OK) {
     size_t size = strlen(left) + sizeof "postgresql:";
@@ -271,6 +289,17 @@ static const mp_store_ops store_ops = {
     .free = free_store,
     .append = append,
 };
+
+moonpad_status mp_postgres_print_schema(mp_env *env, moonpad_string rest, const mp_postgres_tables *const *tables,
+                                        size_t count, mp_buffer *sql, moonpad_error *error) {
+  mp_postgres named = {.env = env};
+  int64_t pool;
+  moonpad_status status = take_options(&named, rest, &pool, error);
+  if (status == MOONPAD_OK) status = check_names(named.url, error);
+  if (status == MOONPAD_OK) mp_postgres_write_schema(named.quoted_schema, tables, count, sql);
+  free_texts(&named);
+  return status == MOONPAD_OK && sql->failed ? mp_no_memory(error) : status;
+}
 
 moonpad_status mp_postgres_open_tables(mp_env *env, moonpad_string rest, const moonpad_options *options,
                                        const mp_postgres_tables *tables, mp_store **store, moonpad_error *error) {

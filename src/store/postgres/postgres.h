@@ -182,6 +182,12 @@ moonpad_status mp_postgres_open(mp_env *env, moonpad_string rest, const moonpad_
 moonpad_status mp_postgres_open_tables(mp_env *env, moonpad_string rest, const moonpad_options *options,
                                        const mp_postgres_tables *tables, mp_store **store, moonpad_error *error);
 
+/*
+** The SQL that makes the schema of a URL from nothing, with these tables beside those of the
+** sessions. No server is asked. Errors: invalid_argument, no_memory.
+*/
+moonpad_status mp_postgres_print_schema(mp_env *env, moonpad_string rest, const mp_postgres_tables *const *tables,
+                                        size_t count, mp_buffer *sql, moonpad_error *error);
 /* For a call that needs no connection. Errors: closed. */
 moonpad_status mp_postgres_check_open(mp_store *store, moonpad_error *error);
 

@@ -504,8 +504,8 @@ moonpad_status mp_postgres_prepare_schema(mp_postgres_connection *connection, mo
   if (is_complete(store, &found)) return judge(store, &found, error);
   if (store->migrates) return create(connection, error);
   return mp_fail(error, MOONPAD_UNSUPPORTED,
-                 "%s: there is no schema %s of moonpad%s%s, and the URL's option migrate=off forbids to make it",
-                 store->place, store->quoted_schema, store->tables == NULL ? "" : " with tables for ",
+                 "%s: there is no schema %s of moonpad%s%s, and it is not to be made (migrate=off)", store->place,
+                 store->quoted_schema, store->tables == NULL ? "" : " with tables for ",
                  store->tables == NULL ? "" : store->tables->name);
 }
 

@@ -1,0 +1,163 @@
+-- The command, as a process of its own, on the stores of servers.
+local files = require "spec.support.files"
+local moonpad = require "moonpad"
+local support = require "spec.support"
+
+local quote, read, write = support.quote, files.read, files.write
+
+local AGENT <const> = [[
+  local moonpad = require "moonpad"
+  return moonpad.agent {
+    name = "Counter",
+    beforeAgentCallback = function(context) context.state:increment "user:count" end,
+    model = function(request, context)
+      return request.contents[#request.contents].parts[1].text .. " " .. context.state["user:count"]
+    end,
+  }
+]]
+
+-- A URL of a server that nobody needs to ask.
+local NOBODY <const> = "postgresql://ann:s3cr3t@127.0.0.1:1/shop"
+
+local folder
+
+local function command(line)
+  local whole = ("XDG_DATA_HOME=%s USER=ann bin/moonpad %s </dev/null >%s 2>%s"):format(quote(folder .. "/data"), line,
+    quote(folder .. "/out"), quote(folder .. "/err"))
+  local _, _, code = os.execute(whole)
+  local out, err = read(folder .. "/out"), read(folder .. "/err")
+  -- Whatever it says.
+  assert.is_nil((out .. err):find("s3cr3t", 1, true))
+  assert.is_nil((out .. err):find(":secret@", 1, true))
+  return code, out, err
+end
+
+local function ok(line)
+  local code, out, err = command(line)
+  assert.equal("", err)
+  assert.equal(0, code)
+  return out
+end
+
+local function fails(code, message, line)
+  local found, out, err = command(line)
+  assert.equal(code, found, err)
+  assert.equal("", out)
+  assert.matches(message, err)
+  assert.equal(1, select(2, err:gsub("\n", "")))
+end
+
+describe("bin/moonpad on a server", function()
+  before_each(function()
+    folder = support.tmpdir()
+    write(folder .. "/agent.lua", AGENT)
+  end)
+  after_each(support.cleanup)
+
+  it("tells in one line that nobody is there", function()
+    for _, line in ipairs { "apps --db %s", "sessions --db %s", "state --db %s", "sweep %s --session-ttl 1d",
+      "forget %s --app shop --user ann", "migrate %s", "run --db %s " .. folder .. "/agent.lua hello" } do
+      fails(1, "refused", line:format(quote(NOBODY)))
+    end
+  end)
+
+  it("says what is wrong with a URL", function()
+    fails(1, "did you mean pool", ("apps --db %s"):format(quote(NOBODY .. "?pol=3")))
+    fails(1, "names that begin with pg_", ("migrate --print %s"):format(quote(NOBODY .. "?schema=pg_x")))
+    fails(1, "expects on or off", ("migrate --print %s"):format(quote(NOBODY .. "?migrate=perhaps")))
+    fails(2, "%-%-print is for servers", "migrate --print " .. folder .. "/state.db")
+    fails(1, "there is no file", "migrate " .. folder .. "/state.db")
+  end)
+
+  it("prints SQL without asking a server", function()
+    local sql = ok(("migrate --print %s"):format(quote(NOBODY .. "?schema=a%22b")))
+    assert.matches('^BEGIN;\nCREATE SCHEMA IF NOT EXISTS "a""b";\n', sql)
+    for _, name in ipairs { "sessions", "events", "artifacts", "memories" } do
+      assert.is_truthy(sql:find("CREATE TABLE " .. name .. "(", 1, true), name)
+    end
+    assert.matches("COMMIT;\n$", sql)
+  end)
+end)
+
+for _, store in ipairs(support.withServers {}) do
+  describe("bin/moonpad on " .. store.name, function()
+    local url, db
+
+    before_each(function()
+      folder = support.tmpdir()
+      write(folder .. "/agent.lua", AGENT)
+      url = store.url()
+      db = "--db " .. quote(url)
+    end)
+    after_each(support.cleanup)
+
+    local function run(message)
+      return ok(("run %s %s %s"):format(db, quote(folder .. "/agent.lua"), quote(message)))
+    end
+
+    it("runs agents and shows what they have stored", function()
+      assert.equal("hello 1\n", run "hello")
+      assert.equal("again 2\n", run "again")
+      assert.equal("user:count = 2\n", ok("state " .. db))
+      assert.matches("ann%s+default", ok("sessions " .. db))
+      assert.matches("\nCounter%s+1%s+postgresql://127%.0%.0%.1:%d+/moonpad%?schema=test", ok("apps " .. db))
+      local listed = moonpad.json.decode(ok("apps --json " .. db))
+      assert.equal("Counter", listed.app)
+      assert.matches("^postgresql://127", listed.db)
+    end)
+
+    it("makes nothing where it only looks", function()
+      for _, line in ipairs { "apps %s", "sessions %s", "state %s", "sessions %s --app x", "sessions delete %s" } do
+        fails(1, "there is no schema", line:format(db))
+      end
+      fails(1, "there is no schema", "sweep " .. quote(url) .. " --session-ttl 1d")
+      fails(1, "there is no schema", "forget " .. quote(url) .. " --app a --user b")
+      local code = select(2, pcall(moonpad.open, url .. "&migrate=off")).code
+      assert.equal("unsupported", code)
+    end)
+
+    it("moves a session to a file and back", function()
+      run "hello"
+      local exported = folder .. "/session.jsonl"
+      ok(("sessions export %s --output %s"):format(db, quote(exported)))
+      ok(("sessions import --db %s %s"):format(quote(folder .. "/state.db"), quote(exported)))
+      ok(("sessions import %s --session other %s"):format(db, quote(exported)))
+      local there = ok("events --session other " .. db)
+      assert.equal(ok("events --db " .. quote(folder .. "/state.db")), there)
+      ok("sessions delete --session other " .. db)
+      fails(1, "there is no session", "events --session other " .. db)
+    end)
+
+    it("frees and forgets files and memories, too", function()
+      run "hello"
+      local who = { appName = "Counter", userId = "ann" }
+      do
+        local service <close> = moonpad.open(url)
+        local artifacts <close> = moonpad.artifactService(url)
+        local memory <close> = moonpad.memoryService(url)
+        artifacts:save { appName = "Counter", userId = "ann", sessionId = "default", filename = "f", part = "x" }
+        memory:addSession(service:getSession { appName = "Counter", userId = "ann", sessionId = "default" })
+      end
+      assert.matches("0 files and 0 memories", ok("sweep " .. quote(url) .. " --artifact-ttl 1d --memory-ttl 1d"))
+      local told = ok("forget " .. quote(url) .. " --app Counter --user ann")
+      assert.matches('Forgot 1 session, 1 file and 2 memories of user "?ann"?', told)
+      assert.matches("when it vacuums", told)
+      local service <close> = moonpad.open(url)
+      assert.same({}, service:listSessions(who))
+    end)
+
+    it("makes what it needs, by itself or by the SQL that it prints", function()
+      assert.matches("^postgresql://.*schema=test.* is up to date: sessions, artifacts and memories%.\n$",
+        ok("migrate " .. quote(url)))
+      moonpad.memoryService(url .. "&migrate=off"):close()
+      local other = store.url()
+      write(folder .. "/schema.sql", ok("migrate --print " .. quote(other)))
+      local plain = other:gsub("[?&]schema=.*$", "")
+      assert.is_true(os.execute(("psql -q -v ON_ERROR_STOP=1 %s -f %s"):format(quote(plain),
+        quote(folder .. "/schema.sql"))))
+      for _, open in ipairs { moonpad.open, moonpad.artifactService, moonpad.memoryService } do
+        open(other .. "&migrate=off"):close()
+      end
+    end)
+  end)
+end
