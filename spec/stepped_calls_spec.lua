@@ -304,8 +304,11 @@ end
 
 local STORES = {
   { "a slow store", function() return slow_store.open "slow:1:memory:" end },
-  { "SQLite", function() return moonpad.open("sqlite:" .. support.tmpdir() .. "/s.db", { durability = "normal" }) end },
 }
+for _, store in ipairs(support.servers { "sqlite:FILE" }) do
+  local function open() return moonpad.open(support.freshUrl(store), { durability = "normal" }) end
+  STORES[#STORES + 1] = { store, open }
+end
 
 for index, store in ipairs(STORES) do
   local title, open = table.unpack(store)

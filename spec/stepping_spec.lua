@@ -34,7 +34,7 @@ describe("what happens in a run", function()
     end
   end)
 
-  local stores = { "slow:0:memory:", "memory:", "sqlite:FILE", "slow:2:memory:", "slow:0:sqlite:FILE" }
+  local stores = support.servers { "slow:0:memory:", "memory:", "sqlite:FILE", "slow:2:memory:", "slow:0:sqlite:FILE" }
   for index, store in ipairs(stores) do
     for driver in pairs(scene.drivers) do
       turns.it(("is the same on %s, driven by %s"):format(store, driver), turns.isDue(index, #stores), function()

@@ -92,7 +92,7 @@ local function isDue(number)
 end
 
 ---A URL of an empty store of this kind; `support.cleanup` removes it.
----@param store string one of the list above
+---@param store string one of the list above, or another URL with FILE in it
 ---@return string
 function support.freshUrl(store)
   if not SERVERS[store] then
@@ -103,17 +103,36 @@ function support.freshUrl(store)
   return store .. rest
 end
 
+---The servers that are there, as `support.freshUrl` takes them.
+---@param more string[]? other stores, to which they are added
+---@return string[]
+function support.servers(more)
+  local list = { table.unpack(more or {}) }
+  for _, store in ipairs(STORES) do
+    if SERVERS[store] and os.getenv(SERVERS[store]) then list[#list + 1] = store end
+  end
+  return list
+end
+
 ---Adds the servers that are there to a list of stores with a `name` and a `url()` each.
 ---@generic T
 ---@param list T[]
 ---@return T[]
 function support.withServers(list)
-  for _, store in ipairs(STORES) do
-    if SERVERS[store] and os.getenv(SERVERS[store]) then
-      list[#list + 1] = { name = store, isServer = true, url = function() return support.freshUrl(store) end }
-    end
+  for _, store in ipairs(support.servers()) do
+    list[#list + 1] = { name = store, url = function() return support.freshUrl(store) end }
   end
   return list
+end
+
+---Where artifacts and memories are kept that belong to sessions: in memory, in another file, or in
+---the same place on a server.
+---@param store string as of `support.freshUrl`
+---@param url string what that gave
+---@return string
+function support.urlBeside(store, url)
+  if SERVERS[store] or store == "memory:" then return url end
+  return support.freshUrl "sqlite:FILE"
 end
 
 ---Describes a block once per store, or with the environment's STORE, which is one of the list

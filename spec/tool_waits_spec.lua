@@ -48,10 +48,9 @@ describe("calls that ask for artifacts, memory and history", function()
 
   -- A session with a history, which the memory knows.
   local function openStores(store)
-    local file = support.tmpdir() .. "/test.db"
-    local url = store:gsub("FILE", function() return file end)
+    local url = support.freshUrl(store)
     local service = opened(url:find "^slow:" and slow_store.open(url) or moonpad.open(url, { durability = "normal" }))
-    local beside = store == "memory:" and "memory:" or "sqlite:" .. file .. "2"
+    local beside = support.urlBeside(store, url)
     local artifacts, memory = opened(moonpad.artifactService(beside)), opened(moonpad.memoryService(beside))
     local session = service:createSession(WHO)
     for n, text in ipairs { "the kettle", "the cup" } do
@@ -151,7 +150,7 @@ describe("calls that ask for artifacts, memory and history", function()
     return log
   end
 
-  local STORES <const> = { "memory:", "sqlite:FILE", "slow:0:memory:", "slow:1:sqlite:FILE" }
+  local STORES <const> = support.servers { "memory:", "sqlite:FILE", "slow:0:memory:", "slow:1:sqlite:FILE" }
   local expected
   for number, store in ipairs(STORES) do
     for wayNumber, way in ipairs(toolCalls.WAYS) do

@@ -509,7 +509,7 @@ describe("what tool calls come to", function()
   end
 
   local function play(url, way)
-    url = url:gsub("FILE", function() return support.tmpdir() .. "/test.db" end)
+    url = support.freshUrl(url)
     local service = url:find "^slow:" and slow_store.open(url) or moonpad.open(url, { durability = "normal" })
     services[#services + 1] = service
     local log, events = {}, {}
@@ -524,7 +524,7 @@ describe("what tool calls come to", function()
     return { log = log, events = events, state = support.stored(service).state:getAll() }
   end
 
-  local STORES <const> = { "memory:", "sqlite:FILE", "slow:0:memory:", "slow:1:sqlite:FILE" }
+  local STORES <const> = support.servers { "memory:", "sqlite:FILE", "slow:0:memory:", "slow:1:sqlite:FILE" }
   local expected
   for number, url in ipairs(STORES) do
     for wayNumber, way in ipairs(toolCalls.WAYS) do

@@ -142,13 +142,12 @@ function scene.told(event)
   return kept
 end
 
----@param store string a URL; FILE stands for a new file
+---@param store string as of `support.freshUrl`, slow ones as well
 function scene.open(store)
   local world = setmetatable({ log = {}, events = {} }, World)
-  local file = support.tmpdir() .. "/test.db"
-  local url = store:gsub("FILE", function() return file end)
+  local url = support.freshUrl(store)
   world.service = url:find "^slow:" and slow_store.open(url) or moonpad.open(url)
-  local beside = store == "memory:" and "memory:" or "sqlite:" .. file .. "2"
+  local beside = support.urlBeside(store, url)
   world.artifacts, world.memory = moonpad.artifactService(beside), moonpad.memoryService(beside)
   world.runner = runnerOf(world.service, world:agent(), {
     plugins = { world:plugin() }, artifactService = world.artifacts, memoryService = world.memory,

@@ -1,5 +1,5 @@
---- `moonpad migrate`: makes what a store needs, or brings it up to date. Every opening does so where
---- the account may; this is for accounts that may not, and for those who want to read it before.
+--- `moonpad migrate`: makes what a store needs, or brings it up to date. Every opening does so,
+--- where the account may; this is for others, and for those who want to read it before.
 local core = require "moonpad.core"
 local database = require "moonpad.cli.database"
 local failure = require "moonpad.cli.failure"
