@@ -146,6 +146,18 @@ for _, store in ipairs(support.withServers {}) do
       assert.same({}, service:listSessions(who))
     end)
 
+    it("copies a file to it and back", function()
+      ok(("run --db %s %s hello"):format(quote(folder .. "/from.db"), quote(folder .. "/agent.lua")))
+      local told = ok(("copy %s %s"):format(quote(folder .. "/from.db"), quote(url)))
+      assert.matches("^Copied 1 session, 0 files and 2 memories of 1 application to postgresql://", told)
+      assert.equal("user:count = 1\n", ok("state " .. db))
+      local back = moonpad.json.decode(ok(("copy --json %s %s"):format(quote(url), quote(folder .. "/to.db"))))
+      assert.same({ sessions = 1, files = 0, memories = 2 }, back.copied)
+      run "there"
+      fails(1, '"count" there', ("copy %s %s"):format(quote(folder .. "/from.db"), quote(url)))
+      fails(1, "there is no schema", ("copy %s %s"):format(quote(store.url()), quote(folder .. "/to.db")))
+    end)
+
     it("makes what it needs, by itself or by the SQL that it prints", function()
       assert.matches("^postgresql://.*schema=test.* is up to date: sessions, artifacts and memories%.\n$",
         ok("migrate " .. quote(url)))

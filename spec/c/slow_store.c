@@ -178,11 +178,17 @@ static moonpad_status slow_each_app(mp_tx *tx, mp_each_name each, void *context,
   return inner->ops->each_app(inner, each, context, error);
 }
 
+static moonpad_status slow_each_user(mp_tx *tx, moonpad_string app_name, mp_each_name each, void *context,
+                                     moonpad_error *error) {
+  mp_tx *inner = ask(tx);
+  return inner->ops->each_user(inner, app_name, each, context, error);
+}
+
 static const mp_tx_ops slow_tx_ops = {
     sizeof(mp_tx_ops),  slow_look,           slow_each_listed,    slow_each_event,  slow_find_invocation,
     slow_each_base_key, slow_create_session, slow_remove_session, slow_remove_user, slow_apply,
     slow_copy_history,  slow_trim,           slow_purge,          slow_touch,       slow_sweep,
-    slow_claim_token,   slow_each_app,
+    slow_claim_token,   slow_each_app,       slow_each_user,
 };
 
 static moonpad_status in_slow_tx(mp_tx *inner, void *context, moonpad_error *error) {
@@ -196,6 +202,7 @@ static moonpad_status in_slow_tx(mp_tx *inner, void *context, moonpad_error *err
   if (!MP_HAS(mp_tx_ops, inner->ops, sweep)) self->ops.sweep = NULL;
   if (!MP_HAS(mp_tx_ops, inner->ops, claim_token)) self->ops.claim_token = NULL;
   if (!MP_HAS(mp_tx_ops, inner->ops, each_app)) self->ops.each_app = NULL;
+  if (!MP_HAS(mp_tx_ops, inner->ops, each_user)) self->ops.each_user = NULL;
   return self->function(&self->tx, self->context, error);
 }
 

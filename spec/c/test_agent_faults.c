@@ -88,6 +88,30 @@ static moonpad_status versions(const agent_scene *scene, mp_buffer *found, moonp
   return status;
 }
 
+static moonpad_status all_files(const agent_scene *scene, mp_buffer *found, moonpad_error *error) {
+  mp_artifact_name none = {moonpad_text(""), moonpad_text(""), moonpad_text(""), moonpad_text("")};
+  moonpad_status status = scene->artifacts->ops->files(scene->artifacts, &none, 10, found, error);
+  if (status == MOONPAD_OK) assert_true(found->length > 2 * sizeof(int64_t));
+  return status;
+}
+
+static moonpad_status all_sessions(const agent_scene *scene, mp_buffer *found, moonpad_error *error) {
+  mp_memories_session none = {moonpad_text(""), moonpad_text(""), moonpad_text(""), 0};
+  moonpad_status status = scene->memories->ops->sessions(scene->memories, &none, 10, found, error);
+  if (status == MOONPAD_OK) assert_int_equal(found->length, sizeof "app\0ann\0s" + sizeof(double) + sizeof(int64_t));
+  return status;
+}
+
+static moonpad_status all_entries(const agent_scene *scene, mp_buffer *found, moonpad_error *error) {
+  mp_memories_entry entry;
+  size_t at = 0;
+  moonpad_status status = scene->memories->ops->entries(scene->memories, &session_of_ann, 1, 10, found, error);
+  if (status != MOONPAD_OK) return status;
+  assert_true(mp_memories_next_entry(found, &at, &entry) && entry.revision == 2);
+  assert_false(mp_memories_next_entry(found, &at, &entry));
+  return status;
+}
+
 static moonpad_status delete_file(const agent_scene *scene, mp_buffer *found, moonpad_error *error) {
   mp_artifact_name name = file_named("s", "f");
   bool existed;
@@ -219,6 +243,9 @@ static const call calls[] = {{"save", save, false},
                              {"load", load, false},
                              {"list", list, false},
                              {"versions", versions, false},
+                             {"all files", all_files, false},
+                             {"all sessions", all_sessions, false},
+                             {"all entries", all_entries, false},
                              {"delete", delete_file, false},
                              {"load and renew", load_and_renew, false},
                              {"save over what has expired", save_over_expired, false},

@@ -268,6 +268,114 @@ static void test_memories_go_with_their_user(void **state) {
   expect_found(scene, "ann", "tea", "green-tea ");
 }
 
+/* ---- Both, for tools ---- */
+
+/* "APP/USER/SESSION/FILENAME*VERSIONS " of each file, two at a time. */
+static void expect_files(const agent_scene *scene, const char *expected) {
+  char found[512] = "";
+  int at = 0;
+  mp_buffer files;
+  mp_artifact_name after = {moonpad_text(""), moonpad_text(""), moonpad_text(""), moonpad_text("")};
+  moonpad_error error;
+  mp_buffer_init(&files, scene->env);
+  char last[4][64] = {"", "", "", ""};
+  for (int behind = -1; behind < at;) {
+    behind = at;
+    assert_int_equal(scene->artifacts->ops->files(scene->artifacts, &after, 2, &files, &error), MOONPAD_OK);
+    for (size_t i = 0; i < files.length;) {
+      int64_t versions;
+      for (int name = 0; name < 4; name++) {
+        snprintf(last[name], sizeof last[name], "%s", files.data + i);
+        i += strlen(files.data + i) + 1;
+      }
+      memcpy(&versions, files.data + i, sizeof versions);
+      i += sizeof versions;
+      at += snprintf(found + at, sizeof found - (size_t)at, "%s/%s/%s/%s*%d ", last[0], last[1], last[2], last[3],
+                     (int)versions);
+    }
+    static char kept[4][64];
+    memcpy(kept, last, sizeof kept);
+    after =
+        (mp_artifact_name){moonpad_text(kept[0]), moonpad_text(kept[1]), moonpad_text(kept[2]), moonpad_text(kept[3])};
+  }
+  mp_buffer_free(&files);
+  assert_string_equal(found, expected);
+}
+
+static void test_all_files_are_listed(void **state) {
+  const fixture *self = *state;
+  const agent_scene *scene = &self->scene;
+  static const char *const saved[][2] = {{"s", "b"}, {"", "user:z"}, {"s", "a"}, {"s", "b"}, {"t", "x"}};
+  mp_artifact_name other = {moonpad_text("an app"), moonpad_text("zoe"), moonpad_text("s"), moonpad_text("f")};
+  mp_artifact artifact = {true, {NULL, 0}, {NULL, 0}, false, moonpad_text("text")};
+  moonpad_error error;
+  int64_t version;
+  expect_files(scene, "");
+  for (size_t i = 0; i < sizeof saved / sizeof *saved; i++) {
+    assert_int_equal(save_text(scene, saved[i][0], saved[i][1], "x", &version, &error), MOONPAD_OK);
+  }
+  assert_int_equal(scene->artifacts->ops->save(scene->artifacts, &other, &for_ever, &artifact, &version, &error),
+                   MOONPAD_OK);
+  expect_files(scene, "an app/zoe/s/f*1 app/ann//user:z*1 app/ann/s/a*1 app/ann/s/b*2 app/ann/t/x*1 ");
+}
+
+/* "SESSION@TIME:INDEXED(REVISION=CONTENT ...) " of each session, one at a time. */
+static void expect_sessions(const agent_scene *scene, const char *expected) {
+  char found[512] = "", names[3][64] = {"", "", ""};
+  int at = 0;
+  mp_memories_session session = {moonpad_text(""), moonpad_text(""), moonpad_text(""), 0};
+  mp_buffer sessions, entries;
+  moonpad_error error;
+  mp_buffer_init(&sessions, scene->env);
+  mp_buffer_init(&entries, scene->env);
+  for (;;) {
+    assert_int_equal(scene->memories->ops->sessions(scene->memories, &session, 1, &sessions, &error), MOONPAD_OK);
+    if (sessions.length == 0) break;
+    int64_t indexed;
+    size_t i = 0;
+    for (int name = 0; name < 3; name++) {
+      snprintf(names[name], sizeof names[name], "%s", sessions.data + i);
+      i += strlen(sessions.data + i) + 1;
+    }
+    session = (mp_memories_session){moonpad_text(names[0]), moonpad_text(names[1]), moonpad_text(names[2]), 0};
+    memcpy(&session.create_time, sessions.data + i, sizeof session.create_time);
+    memcpy(&indexed, sessions.data + i + sizeof session.create_time, sizeof indexed);
+    at += snprintf(found + at, sizeof found - (size_t)at, "%s/%s/%s@%g:%d(", names[0], names[1], names[2],
+                   session.create_time, (int)indexed);
+    mp_memories_entry entry;
+    assert_int_equal(scene->memories->ops->entries(scene->memories, &session, 1, 10, &entries, &error), MOONPAD_OK);
+    for (size_t j = 0; mp_memories_next_entry(&entries, &j, &entry);) {
+      at += snprintf(found + at, sizeof found - (size_t)at, "%d=%.*s ", (int)entry.revision, (int)entry.content.length,
+                     entry.content.data);
+    }
+    at += snprintf(found + at, sizeof found - (size_t)at, ") ");
+  }
+  mp_buffer_free(&sessions);
+  mp_buffer_free(&entries);
+  assert_string_equal(found, expected);
+}
+
+/* One that was deleted by its id is told without content, and written so it is not found. */
+static void test_all_memories_are_listed(void **state) {
+  const fixture *self = *state;
+  const agent_scene *scene = &self->scene;
+  moonpad_error error;
+  mp_memories_session later = session_of_ann, of_bob = session_of_ann;
+  mp_memories_entry deleted = {3, 3, moonpad_text(""), moonpad_text(""), moonpad_text("")};
+  mp_memories_batch batch = {&deleted, 1, NULL, 0, 5}, nothing = {NULL, 0, NULL, 0, -1};
+  later.create_time = 13;
+  of_bob.user_id = moonpad_text("bob");
+  expect_sessions(scene, "");
+  assert_int_equal(write_entries(scene, 2, &error), MOONPAD_OK);
+  assert_int_equal(scene->memories->ops->write(scene->memories, &of_bob, &for_ever, &nothing, &error), MOONPAD_OK);
+  assert_int_equal(scene->memories->ops->write(scene->memories, &later, &for_ever, &batch, &error), MOONPAD_OK);
+  expect_sessions(scene, "app/ann/s@12.5:2(2=black-coffee ) app/ann/s@13:5(3= ) app/bob/s@12.5:0() ");
+  mp_memories_entry again = entry_of(3, "white-coffee");
+  mp_memories_batch more = {&again, 1, NULL, 0, 5};
+  assert_int_equal(scene->memories->ops->write(scene->memories, &later, &for_ever, &more, &error), MOONPAD_OK);
+  expect_found(scene, "ann", "coffee", "black-coffee ");
+}
+
 /* ---- Both ---- */
 
 /* Every call fails with `status`. */
@@ -302,6 +410,9 @@ static void expect_every_call(const agent_scene *scene, moonpad_status status) {
       scene->memories->ops->delete_memory(scene->memories, &all_of_ann, moonpad_text("1"), &for_ever, &flag, &error),
       status);
   assert_int_equal(scene->memories->ops->rebuild_index(scene->memories, &error), status);
+  assert_int_equal(scene->artifacts->ops->files(scene->artifacts, &name, 1, &found, &error), status);
+  assert_int_equal(scene->memories->ops->sessions(scene->memories, &session_of_ann, 1, &found, &error), status);
+  assert_int_equal(scene->memories->ops->entries(scene->memories, &session_of_ann, 0, 1, &found, &error), status);
   mp_buffer_free(&found);
 }
 
@@ -462,6 +573,8 @@ int main(void) {
       TEST(test_memories_are_found_by_their_owner),
       TEST(test_memories_go_with_their_user),
       TEST(test_a_match_has_all_that_was_said),
+      TEST(test_all_files_are_listed),
+      TEST(test_all_memories_are_listed),
       TEST(test_a_closed_store_refuses_every_call),
       TEST(test_threads_share_a_store),
       TEST(test_what_is_in_memory_says_so),

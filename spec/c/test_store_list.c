@@ -316,12 +316,52 @@ static void test_names_of_apps(void **state) {
   read_ok(scene.opened, lists_apps, &first);
 }
 
+/* ---- the names of the users ---- */
+
+static moonpad_status makes_users(mp_tx *tx, void *context, moonpad_error *error) {
+  test_scene *scene = context;
+  for (size_t i = 0; i < 3; i++) {
+    mp_session_ref ref = ref_named("shop", app_names[i], "s1");
+    TRY(make_session(tx, &ref, 1.0, error));
+    /* One of them has no session any more, one has gone. */
+    if (i == 1) TRY(tx->ops->remove_session(tx, &ref, error));
+  }
+  scene->other = ref_named("another app", "another", "s1");
+  TRY(make_session(tx, &scene->other, 1.0, error));
+  scene->session = ref_named("shop", "gone", "s1");
+  return make_session(tx, &scene->session, 1.0, error);
+}
+
+static moonpad_status removes_user(mp_tx *tx, void *context, moonpad_error *error) {
+  int64_t sessions;
+  return tx->ops->remove_user(tx, &((test_scene *)context)->session, &sessions, error);
+}
+
+static moonpad_status lists_users(mp_tx *tx, void *context, moonpad_error *error) {
+  found_names *wanted = context;
+  if (!MP_HAS(mp_tx_ops, tx->ops, each_user)) return MOONPAD_OK;
+  found_names found = {0, 0, wanted->stop_after};
+  TRY(tx->ops->each_user(tx, moonpad_text("shop"), find_name, &found, error));
+  assert_int_equal(found.count, wanted->count);
+  if (wanted->stop_after == 0) assert_int_equal(found.seen, wanted->seen);
+  return MOONPAD_OK;
+}
+
+static void test_names_of_users(void **state) {
+  test_scene scene = scene_of(state);
+  found_names none = {0, 0, 0}, all = {3, 7, 0}, first = {1, 0, 1};
+  read_ok(scene.opened, lists_users, &none);
+  write_ok(scene.opened, makes_users, &scene);
+  write_ok(scene.opened, removes_user, &scene);
+  read_ok(scene.opened, lists_users, &all);
+  write_ok(scene.opened, lists_users, &all);
+  read_ok(scene.opened, lists_users, &first);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
-      STORE_TEST(test_names_of_apps),
-      STORE_TEST(test_listing),
-      STORE_TEST(test_listings_with_states),
-      STORE_TEST(test_listing_what_was_used),
+      STORE_TEST(test_names_of_apps),        STORE_TEST(test_names_of_users),        STORE_TEST(test_listing),
+      STORE_TEST(test_listings_with_states), STORE_TEST(test_listing_what_was_used),
   };
   return RUN_ON_EVERY_STORE(tests);
 }

@@ -74,6 +74,14 @@ typedef struct mp_artifacts_ops {
   ** many there were. After a failure those that were deleted are counted.
   */
   moonpad_status (*sweep)(mp_artifacts *artifacts, const mp_agent_time *time, int64_t *files, moonpad_error *error);
+  /*
+  ** For tools: the files of everybody that come behind `after` (all its names empty: the first
+  ** ones), by their names in the order of mp_artifact_name, at most `limit`. Each is four texts in
+  ** `files`, each with a NUL behind it, and how many versions it has, an int64_t. Whether it has
+  ** expired is not looked at.
+  */
+  moonpad_status (*files)(mp_artifacts *artifacts, const mp_artifact_name *after, int64_t limit, mp_buffer *files,
+                          moonpad_error *error);
   /* Waits for calls under way; every later one is `closed`. Idempotent. */
   void (*close)(mp_artifacts *artifacts);
   /* Nobody uses it any more; it need not be closed. */

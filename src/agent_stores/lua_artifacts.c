@@ -191,6 +191,47 @@ static int sweep_files(lua_State *L) {
   return made == NULL ? mp_agent_push_closed(L) : make_artifacts_call(L, made);
 }
 
+static moonpad_status ask_files(mp_store_call *call, moonpad_error *error) {
+  artifacts_call *files = (artifacts_call *)call;
+  mp_artifacts *artifacts = artifacts_of(files);
+  return artifacts->ops->files(artifacts, &files->name, files->base.number, &files->base.found, error);
+}
+
+static int push_files(lua_State *L, mp_store_call *call) {
+  static const char *const names[] = {"appName", "userId", "sessionId", "filename"};
+  const mp_buffer *files = &((const mp_agent_call *)call)->found;
+  lua_Integer count = 0;
+  if (call->status != MOONPAD_OK) return mp_agent_push_failure(L, &call->error);
+  lua_newtable(L);
+  for (size_t at = 0; at < files->length;) {
+    int64_t versions;
+    lua_createtable(L, 0, 5);
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+      mp_agent_set_string(L, names[i], moonpad_text(files->data + at));
+      at += strlen(files->data + at) + 1;
+    }
+    memcpy(&versions, files->data + at, sizeof versions);
+    at += sizeof versions;
+    lua_pushinteger(L, versions);
+    lua_setfield(L, -2, "versions");
+    lua_rawseti(L, -2, ++count);
+  }
+  return 1;
+}
+
+/*
+** artifacts:files(appName, userId, sessionId, filename, limit) -> { { appName, userId, sessionId,
+** filename, versions }, ... }: those of everybody behind this one, which is four empty names at
+** first
+*/
+static int list_files(lua_State *L) {
+  static const mp_store_call_type type = {sizeof(artifacts_call), ask_files, push_files, release_artifacts_call, false};
+  artifacts_call *made = push_artifacts_call(L, &type, 6);
+  if (made == NULL) return mp_agent_push_closed(L);
+  made->base.number = luaL_checkinteger(L, 6);
+  return make_artifacts_call(L, made);
+}
+
 /* artifacts(url, config, the opener of its scheme | nil) */
 int mp_agent_open_artifacts(lua_State *L) {
   moonpad_string url = mp_agent_check_string(L, 1);
@@ -204,9 +245,8 @@ int mp_agent_open_artifacts(lua_State *L) {
 }
 
 void mp_agent_artifacts_type(lua_State *L, const mp_store_calls *calls) {
-  static const luaL_Reg methods[] = {{"save", save},          {"load", load},
-                                     {"list", list},          {"versions", versions},
-                                     {"delete", delete_file}, {"deleteUser", delete_user_files},
-                                     {"sweep", sweep_files},  {NULL, NULL}};
+  static const luaL_Reg methods[] = {{"save", save},         {"load", load},          {"list", list},
+                                     {"versions", versions}, {"delete", delete_file}, {"deleteUser", delete_user_files},
+                                     {"sweep", sweep_files}, {"files", list_files},   {NULL, NULL}};
   mp_agent_make_type(L, calls, MP_ARTIFACTS_TYPE, methods);
 }

@@ -11,6 +11,7 @@ typedef struct memories_call {
   mp_memories_batch batch;
   mp_memories_query query;
   moonpad_string id; /* of a memory */
+  int64_t after;     /* a revision */
   /* Owned; what `batch` and `query` point to. */
   mp_memories_entry *added;
   int64_t *removed;
@@ -291,6 +292,93 @@ static int rebuild_index(lua_State *L) {
   return made == NULL ? mp_agent_push_closed(L) : make_memories_call(L, made);
 }
 
+static moonpad_status ask_sessions(mp_store_call *call, moonpad_error *error) {
+  memories_call *list = (memories_call *)call;
+  mp_memories *memories = memories_of(list);
+  return memories->ops->sessions(memories, &list->session, list->base.number, &list->base.found, error);
+}
+
+static int push_sessions(lua_State *L, mp_store_call *call) {
+  static const char *const names[] = {"appName", "userId", "sessionId"};
+  const mp_buffer *sessions = &((const mp_agent_call *)call)->found;
+  lua_Integer count = 0;
+  if (call->status != MOONPAD_OK) return mp_agent_push_failure(L, &call->error);
+  lua_newtable(L);
+  for (size_t at = 0; at < sessions->length;) {
+    double create_time;
+    int64_t indexed_revision;
+    lua_createtable(L, 0, 5);
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+      mp_agent_set_string(L, names[i], moonpad_text(sessions->data + at));
+      at += strlen(sessions->data + at) + 1;
+    }
+    memcpy(&create_time, sessions->data + at, sizeof create_time);
+    at += sizeof create_time;
+    memcpy(&indexed_revision, sessions->data + at, sizeof indexed_revision);
+    at += sizeof indexed_revision;
+    lua_pushnumber(L, create_time);
+    lua_setfield(L, -2, "createTime");
+    lua_pushinteger(L, indexed_revision);
+    lua_setfield(L, -2, "indexed");
+    lua_rawseti(L, -2, ++count);
+  }
+  return 1;
+}
+
+/*
+** memories:sessions(appName, userId, sessionId, createTime, limit) -> { { appName, userId,
+** sessionId, createTime, indexed }, ... }: those of everybody behind this one, which is three empty
+** names at first
+*/
+static int list_sessions(lua_State *L) {
+  static const mp_store_call_type type = {sizeof(memories_call), ask_sessions, push_sessions, release_memories_call,
+                                          false};
+  memories_call *made = push_session_call(L, &type, 6);
+  if (made == NULL) return mp_agent_push_closed(L);
+  made->base.number = luaL_checkinteger(L, 6);
+  return make_memories_call(L, made);
+}
+
+static moonpad_status ask_entries(mp_store_call *call, moonpad_error *error) {
+  memories_call *list = (memories_call *)call;
+  mp_memories *memories = memories_of(list);
+  return memories->ops->entries(memories, &list->session, list->after, list->base.number, &list->base.found, error);
+}
+
+static int push_entries(lua_State *L, mp_store_call *call) {
+  const mp_buffer *entries = &((const mp_agent_call *)call)->found;
+  mp_memories_entry entry;
+  lua_Integer count = 0;
+  if (call->status != MOONPAD_OK) return mp_agent_push_failure(L, &call->error);
+  lua_newtable(L);
+  for (size_t at = 0; mp_memories_next_entry(entries, &at, &entry);) {
+    lua_createtable(L, 0, 4);
+    lua_pushinteger(L, entry.revision);
+    lua_setfield(L, -2, "revision");
+    lua_pushnumber(L, entry.timestamp);
+    lua_setfield(L, -2, "timestamp");
+    mp_agent_set_string(L, "author", entry.author);
+    mp_agent_set_string(L, "content", entry.content);
+    lua_rawseti(L, -2, ++count);
+  }
+  return 1;
+}
+
+/*
+** memories:entries(appName, userId, sessionId, createTime, after, limit) -> { { revision,
+** timestamp, author, content }, ... }: those behind a revision; content "": it was deleted by its
+** id
+*/
+static int list_entries(lua_State *L) {
+  static const mp_store_call_type type = {sizeof(memories_call), ask_entries, push_entries, release_memories_call,
+                                          false};
+  memories_call *made = push_session_call(L, &type, 7);
+  if (made == NULL) return mp_agent_push_closed(L);
+  made->after = luaL_checkinteger(L, 6);
+  made->base.number = luaL_checkinteger(L, 7);
+  return make_memories_call(L, made);
+}
+
 /* memories(url, config, the opener of its scheme | nil) */
 int mp_agent_open_memories(lua_State *L) {
   moonpad_string url = mp_agent_check_string(L, 1);
@@ -311,6 +399,8 @@ void mp_agent_memories_type(lua_State *L, const mp_store_calls *calls) {
                                      {"deleteAll", delete_all},
                                      {"sweep", sweep_memories},
                                      {"rebuildIndex", rebuild_index},
+                                     {"sessions", list_sessions},
+                                     {"entries", list_entries},
                                      {NULL, NULL}};
   mp_agent_make_type(L, calls, MP_MEMORIES_TYPE, methods);
 }

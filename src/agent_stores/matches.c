@@ -1,6 +1,6 @@
 /*
-** The results of a search in one buffer: of each match the timestamp, then four texts, each behind
-** its length.
+** Results in one buffer: of each match the timestamp, then four texts, each behind its length; of
+** each entry its revision and timestamp, then two texts.
 */
 #include "agent_stores/memories.h"
 
@@ -33,5 +33,23 @@ bool mp_memories_next_match(const mp_buffer *matches, size_t *at, mp_memories_ma
   match->session_id = next_text(matches, at);
   match->author = next_text(matches, at);
   match->content = next_text(matches, at);
+  return true;
+}
+
+void mp_memories_add_entry(mp_buffer *entries, const mp_memories_entry *entry) {
+  mp_buffer_add(entries, (const char *)&entry->revision, sizeof entry->revision);
+  mp_buffer_add(entries, (const char *)&entry->timestamp, sizeof entry->timestamp);
+  add_text(entries, entry->author);
+  add_text(entries, entry->content);
+}
+
+bool mp_memories_next_entry(const mp_buffer *entries, size_t *at, mp_memories_entry *entry) {
+  if (*at >= entries->length) return false;
+  memcpy(&entry->revision, entries->data + *at, sizeof entry->revision);
+  *at += sizeof entry->revision;
+  memcpy(&entry->timestamp, entries->data + *at, sizeof entry->timestamp);
+  *at += sizeof entry->timestamp;
+  entry->author = next_text(entries, at);
+  entry->content = next_text(entries, at);
   return true;
 }

@@ -33,7 +33,7 @@ typedef struct mp_memories_entry {
   int64_t revision; /* of the event */
   double timestamp;
   moonpad_string author;
-  moonpad_string content; /* JSON */
+  moonpad_string content; /* JSON; empty: what it said was deleted by its id */
   moonpad_string text;    /* what a search looks at: words with blanks between them */
 } mp_memories_entry;
 
@@ -103,6 +103,20 @@ typedef struct mp_memories_ops {
   moonpad_status (*sweep)(mp_memories *memories, const mp_agent_time *time, int64_t *count, moonpad_error *error);
   /* Writes what searches look at anew, so that no word of what was deleted is left in it. */
   moonpad_status (*rebuild_index)(mp_memories *memories, moonpad_error *error);
+  /*
+  ** For tools: the sessions of everybody that come behind `after` (all its names empty: the first
+  ** ones), in the order of mp_memories_session, at most `limit`. Each is three names in `sessions`,
+  ** each with a NUL behind it, its create_time, a double, and its watermark, an int64_t.
+  */
+  moonpad_status (*sessions)(mp_memories *memories, const mp_memories_session *after, int64_t limit,
+                             mp_buffer *sessions, moonpad_error *error);
+  /*
+  ** For tools: the entries of a session behind a revision, at most `limit`, without their text;
+  ** those that were deleted by their ids, too. The caller reads them with mp_memories_next_entry.
+  ** Whether they have expired is not looked at.
+  */
+  moonpad_status (*entries)(mp_memories *memories, const mp_memories_session *session, int64_t after, int64_t limit,
+                            mp_buffer *entries, moonpad_error *error);
   /* Waits for calls under way; every later one is `closed`. Idempotent. */
   void (*close)(mp_memories *memories);
   /* Nobody uses it any more; it need not be closed. */
@@ -114,7 +128,7 @@ struct mp_memories {
   bool in_memory; /* as of mp_store (store/store.h) */
 };
 
-/* ---- The results of `search`: stores write them, callers read them ---- */
+/* ---- The results of `search` and `entries`: stores write them, callers read them ---- */
 
 void mp_memories_add_match(mp_buffer *matches, const mp_memories_match *match);
 /*
@@ -122,5 +136,8 @@ void mp_memories_add_match(mp_buffer *matches, const mp_memories_match *match);
 ** no more. The match points into `matches`.
 */
 bool mp_memories_next_match(const mp_buffer *matches, size_t *at, mp_memories_match *match);
+/* The same for entries, whose text is not in it. */
+void mp_memories_add_entry(mp_buffer *entries, const mp_memories_entry *entry);
+bool mp_memories_next_entry(const mp_buffer *entries, size_t *at, mp_memories_entry *entry);
 
 #endif

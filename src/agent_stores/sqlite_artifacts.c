@@ -345,6 +345,41 @@ static moonpad_status versions(mp_artifacts *artifacts, const mp_artifact_name *
   return mp_sqlite_read(file_of(artifacts), list_versions, &wanted, error);
 }
 
+typedef struct files_listing {
+  const mp_artifact_name *after;
+  int64_t limit;
+  mp_buffer *files;
+} files_listing;
+
+static void take_file(sqlite3_stmt *statement, mp_buffer *files) {
+  int64_t versions = sqlite3_column_int64(statement, 4);
+  for (int i = 0; i < 4; i++) {
+    mp_buffer_add_string(files, mp_sqlite_column_text(statement, i));
+    mp_buffer_add_char(files, '\0');
+  }
+  mp_buffer_add(files, (const char *)&versions, sizeof versions);
+}
+
+static moonpad_status list_files(mp_tx *tx, void *context, moonpad_error *error) {
+  static const char sql[] = "SELECT app_name, user_id, session_id, filename, max(version) + 1 FROM artifacts"
+                            " WHERE (app_name, user_id, session_id, filename) > (?1, ?2, ?3, ?4)"
+                            " GROUP BY 1, 2, 3, 4 ORDER BY 1, 2, 3, 4 LIMIT ?5";
+  const files_listing *wanted = context;
+  mp_sqlite_connection *connection = mp_sqlite_of(tx);
+  mp_buffer_clear(wanted->files);
+  sqlite3_stmt *statement = mp_sqlite_tables_prepare(connection, sql, error);
+  if (statement == NULL) return connection->failure;
+  int code = bind_name(statement, wanted->after, 4);
+  if (code == SQLITE_OK) code = sqlite3_bind_int64(statement, 5, wanted->limit);
+  return collect(connection, statement, code, take_file, wanted->files, error);
+}
+
+static moonpad_status files(mp_artifacts *artifacts, const mp_artifact_name *after, int64_t limit, mp_buffer *found,
+                            moonpad_error *error) {
+  files_listing wanted = {after, limit, found};
+  return mp_sqlite_read(file_of(artifacts), list_files, &wanted, error);
+}
+
 /* ---- Deleting ---- */
 
 typedef struct deleting {
@@ -523,6 +558,7 @@ moonpad_status mp_sqlite_artifacts_open(mp_env *env, moonpad_string rest, const 
       .delete_file = delete_file,
       .delete_user = delete_user,
       .sweep = sweep_files,
+      .files = files,
       .close = close_store,
       .free = free_store,
   };

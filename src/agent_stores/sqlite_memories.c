@@ -206,7 +206,7 @@ static moonpad_status add(mp_sqlite_connection *connection, int64_t session, con
                           const mp_memories_entry *memory, moonpad_error *error) {
   int64_t id = 0;
   moonpad_status status = add_row(connection, session, memory, &id, error);
-  if (status != MOONPAD_OK || id == 0) return status;
+  if (status != MOONPAD_OK || id == 0 || memory->content.length == 0) return status;
   sqlite3_stmt *statement =
       mp_sqlite_tables_prepare(connection, "INSERT INTO memory_text(rowid, owner, text) VALUES(?1, ?2, ?3)", error);
   if (statement == NULL) return connection->failure;
@@ -308,6 +308,8 @@ moonpad_status mp_sqlite_memories_open(mp_env *env, moonpad_string rest, const m
       .delete_all = mp_sqlite_memories_delete_all,
       .sweep = mp_sqlite_memories_sweep,
       .rebuild_index = mp_sqlite_memories_rebuild_index,
+      .sessions = mp_sqlite_memories_sessions,
+      .entries = mp_sqlite_memories_entries,
       .close = close_store,
       .free = free_store,
   };

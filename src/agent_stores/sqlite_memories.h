@@ -1,6 +1,7 @@
 /*
 ** What the files of the SQLite store of memories share: sqlite_memories.c, which writes,
-** sqlite_search.c, which searches, and sqlite_forget.c, which deletes.
+** sqlite_search.c, which searches, sqlite_forget.c, which deletes, and sqlite_memories_list.c,
+** which lists all of them for tools.
 */
 #ifndef MP_AGENT_STORES_SQLITE_MEMORIES_H
 #define MP_AGENT_STORES_SQLITE_MEMORIES_H
@@ -49,7 +50,12 @@ static inline mp_sqlite_owner_word mp_sqlite_owner_word_of(int64_t owner) {
 #define MP_SQLITE_MEMORIES_LAST_USE                                                                                    \
   " max(memories.timestamp, coalesce((SELECT touched FROM memory_uses WHERE memory = memories.id), 0)) "
 
-/* ---- sqlite_search.c, sqlite_forget.c: mp_memories_ops of the same names ---- */
+/* ---- sqlite_search.c, sqlite_forget.c, sqlite_memories_list.c: mp_memories_ops ---- */
+
+moonpad_status mp_sqlite_memories_sessions(mp_memories *memories, const mp_memories_session *after, int64_t limit,
+                                           mp_buffer *sessions, moonpad_error *error);
+moonpad_status mp_sqlite_memories_entries(mp_memories *memories, const mp_memories_session *session, int64_t after,
+                                          int64_t limit, mp_buffer *entries, moonpad_error *error);
 
 moonpad_status mp_sqlite_memories_search(mp_memories *memories, const mp_memories_query *query,
                                          const mp_agent_time *time, mp_buffer *matches, moonpad_error *error);

@@ -8,6 +8,7 @@
 ** sqlite_memories.c    memories.h: writing
 ** sqlite_search.c      memories.h: searching
 ** sqlite_forget.c      memories.h: deleting and sweeping
+** sqlite_memories_list.c  memories.h: listing all of them, for tools
 */
 #ifndef MP_AGENT_STORES_SQLITE_TABLES_H
 #define MP_AGENT_STORES_SQLITE_TABLES_H

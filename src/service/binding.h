@@ -33,7 +33,7 @@
 ** ---- A service ----
 **
 ** service/service.h: mp_service_open_scratch (agents as tools), mp_vacuum (the command).
-** service/session/list.h: mp_list_apps (the command).
+** service/session/list.h: mp_list_apps, mp_list_users (the command).
 */
 
 /* Its limits and defaults. */

@@ -345,6 +345,9 @@ typedef struct mp_tx_ops {
 
   /* Walks over the names of the apps that it knows, in any order. */
   moonpad_status (*each_app)(mp_tx *tx, mp_each_name each, void *context, moonpad_error *error);
+  /* The same of the users of an app, those without a session, too. No such app: there are none. */
+  moonpad_status (*each_user)(mp_tx *tx, moonpad_string app_name, mp_each_name each, void *context,
+                              moonpad_error *error);
 } mp_tx_ops;
 
 struct mp_tx {
@@ -364,8 +367,8 @@ struct mp_plan; /* store/plan.h */
 
 /*
 ** What a store can be asked. Any thread, but for `free`. A store must have all of this but
-** `backup`, `append` and `vacuum`, and all of mp_tx_ops but housekeeping and each_app. Whoever
-** brings the parts of parts.h has all of mp_tx_ops by them.
+** `backup`, `append` and `vacuum`, and all of mp_tx_ops but housekeeping, each_app and each_user.
+** Whoever brings the parts of parts.h has all of mp_tx_ops by them.
 */
 typedef struct mp_store_ops {
   size_t size;

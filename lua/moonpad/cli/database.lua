@@ -50,12 +50,18 @@ function database.shown(db)
   return schema and ("%s?%s"):format(place, schema) or place
 end
 
+---@param db string a file or a URL
+---@return string url
+function database.urlOf(db)
+  return isUrl(db) and db or "sqlite:" .. db
+end
+
 ---The address of an application's file for runs. Its folder is created when it is missing.
 ---@param options table of the command line
 ---@param app string
 ---@return string url
 function database.url(options, app)
-  if options.db then return isUrl(options.db) and options.db or "sqlite:" .. options.db end
+  if options.db then return database.urlOf(options.db) end
   local path = defaultPath(app)
   local folder = path:match "^(.*)/"
   local ok, reason = cli.makeFolders(folder)
@@ -74,7 +80,7 @@ function database.existingUrl(db)
     failure.raise("%s keeps nothing from one program to the next", db)
   end
   if path then checkFile(path) end
-  return isUrl(db) and db or "sqlite:" .. db
+  return database.urlOf(db)
 end
 
 ---Opens the sessions of a store that must be there: on a server nothing is made.

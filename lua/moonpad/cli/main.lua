@@ -28,7 +28,7 @@ local commands = {
   models = lazily "models",
   apps = lazily("inspect", "apps"), sessions = lazily("inspect", "sessions"), events = lazily("inspect", "events"),
   state = lazily("inspect", "state"), sweep = lazily("sessions", "sweep"), forget = lazily("sessions", "forget"),
-  migrate = lazily "migrate",
+  migrate = lazily "migrate", copy = lazily "copy",
   completion = completion,
 }
 

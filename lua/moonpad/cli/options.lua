@@ -144,6 +144,10 @@ local function describeStores(parser)
   option(forget, "--app", "NAME", "The application."):count(1):overwrite(false)
   option(forget, "--user", "ID", "The user."):count(1):overwrite(false)
   forget:flag("--json", "Prints what was deleted as JSON.")
+  local copy = parser:command("copy", "Copies all that is in a store to another one, and compares it.")
+  copy:argument("from", "A file, or the URL of a store."):argname "FROM"
+  copy:argument("to", "The same."):argname "TO"
+  copy:flag("--json", "Prints how much it was as JSON.")
   local migrate = parser:command("migrate", "Makes what a store needs, or brings it up to date.")
   migrate:argument("url", "A file, or the URL of a store."):argname "URL"
   migrate:flag("--print", "Prints the SQL that makes a server's schema, and asks no server.")

@@ -73,6 +73,17 @@ function ArtifactStore:deleteUser(appName, userId) end
 ---@return moonpad.ErrorCode? code
 function ArtifactStore:sweep() end
 
+---The files of everybody behind this one, which is four empty names at first.
+---@param appName string
+---@param userId string
+---@param sessionId string ""; of the user
+---@param filename string
+---@param limit integer
+---@return { appName: string, userId: string, sessionId: string, filename: string, versions: integer }[]?
+---@return string? message
+---@return moonpad.ErrorCode? code
+function ArtifactStore:files(appName, userId, sessionId, filename, limit) end
+
 ---@class moonpad.MemoryStore: userdata
 local MemoryStore = {}
 
@@ -128,6 +139,29 @@ function MemoryStore:deleteAll(appName, userId, sessionId) end
 ---@return string? message
 ---@return moonpad.ErrorCode? code
 function MemoryStore:sweep() end
+
+---The sessions of everybody behind this one, which is three empty names at first.
+---@param appName string
+---@param userId string
+---@param sessionId string
+---@param createTime number
+---@param limit integer
+---@return { appName: string, userId: string, sessionId: string, createTime: number, indexed: integer }[]?
+---@return string? message
+---@return moonpad.ErrorCode? code
+function MemoryStore:sessions(appName, userId, sessionId, createTime, limit) end
+
+---What a session said behind a revision; content "": it was deleted by its id.
+---@param appName string
+---@param userId string
+---@param sessionId string
+---@param createTime number
+---@param after integer
+---@param limit integer
+---@return { revision: integer, timestamp: number, author: string, content: string }[]?
+---@return string? message
+---@return moonpad.ErrorCode? code
+function MemoryStore:entries(appName, userId, sessionId, createTime, after, limit) end
 
 ---Writes what searches look at anew, so that no word of what was deleted is left in it.
 ---@return true?

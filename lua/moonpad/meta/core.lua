@@ -735,6 +735,13 @@ function core.findInvocation(session, invocationId) end
 ---@nodiscard
 function core.listApps(service) end
 
+---The same of the users of an app, those without a session, too.
+---@param service moonpad.Service
+---@param appName string
+---@return string[]
+---@nodiscard
+function core.listUsers(service, appName) end
+
 ---The service object that a session belongs to.
 ---@param session moonpad.Session
 ---@param where? string for messages

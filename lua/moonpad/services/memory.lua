@@ -270,6 +270,16 @@ function memory.rebuildIndex(service)
   stores.call(service, "memory:rebuildIndex", "rebuildIndex")
 end
 
+---What a search looks at, of what an event said.
+---@param content string JSON of the content that is kept; "" of one that was deleted
+---@return string
+function memory.searchedText(content)
+  local texts = {}
+  if content == "" then return "" end
+  for index, part in ipairs(core.json.decode(content).parts) do texts[index] = part.text end
+  return segment(table.concat(texts, "\n"))
+end
+
 ---Opens a memory service: `memory:`, `sqlite:PATH`, which may be the file that the sessions
 ---are in.
 ---@param url string

@@ -108,6 +108,10 @@ static const char *const statements[] = {
     [MP_PG_DELETE_ARTIFACT - MP_PG_STATEMENTS] =
         "SELECT delete_artifact_1($1::text, $2::text, $3::text, $4::text, $5::float8)",
     [MP_PG_DELETE_ARTIFACTS - MP_PG_STATEMENTS] = "SELECT delete_artifacts_1($1::text, $2::text, $3::float8)",
+    [MP_PG_ARTIFACT_FILES - MP_PG_STATEMENTS] =
+        ("SELECT app_name, user_id, session_id, filename, next_version FROM artifact_files"
+         " WHERE (app_name, user_id, session_id, filename) > ($1::text, $2::text, $3::text, $4::text)"
+         " ORDER BY app_name, user_id, session_id, filename LIMIT $5::int8"),
     /* $1: there is but one table of files */
     [MP_PG_SWEEP_ARTIFACTS - MP_PG_STATEMENTS] = "SELECT removed, place, is_done FROM"
                                                  " sweep_artifacts_1($2::int8, $3::float8) WHERE $1::int4 = 0",

@@ -17,7 +17,7 @@ typedef struct artifact_question {
   const mp_artifact_name *name;
   const mp_agent_time *time;
   const mp_artifact *artifact;
-  int64_t number; /* a version, or the id of a file */
+  int64_t number; /* a version, the id of a file, or how many */
 } artifact_question;
 
 static void add_user(mp_postgres_parameters *parameters, const mp_artifact_name *name) {
@@ -177,6 +177,33 @@ static moonpad_status versions(mp_artifacts *artifacts, const mp_artifact_name *
   return mp_postgres_ask(store_of(artifacts), &call, error);
 }
 
+static void add_after(mp_postgres_parameters *parameters, const void *asked) {
+  const artifact_question *question = asked;
+  add_file(parameters, question->name);
+  mp_postgres_add_integer(parameters, question->number);
+}
+
+static moonpad_status take_files(void *found, const PGresult *rows, moonpad_error *error) {
+  mp_buffer *files = found;
+  mp_buffer_clear(files);
+  for (int row = 0; row < PQntuples(rows); row++) {
+    int64_t versions = mp_postgres_integer(rows, row, 4);
+    for (int column = 0; column < 4; column++) {
+      mp_buffer_add_string(files, mp_postgres_bytes(rows, row, column));
+      mp_buffer_add_char(files, '\0');
+    }
+    mp_buffer_add(files, (const char *)&versions, sizeof versions);
+  }
+  return files->failed ? mp_no_memory(error) : MOONPAD_OK;
+}
+
+static moonpad_status files(mp_artifacts *artifacts, const mp_artifact_name *after, int64_t limit, mp_buffer *found,
+                            moonpad_error *error) {
+  artifact_question asked = {.name = after, .number = limit};
+  mp_postgres_call call = {MP_PG_ARTIFACT_FILES, add_after, &asked, take_files, found};
+  return mp_postgres_ask(store_of(artifacts), &call, error);
+}
+
 /* ---- deleting ---- */
 
 static moonpad_status delete_file(mp_artifacts *artifacts, const mp_artifact_name *name, const mp_agent_time *time,
@@ -238,6 +265,7 @@ moonpad_status mp_postgres_artifacts_open(mp_env *env, moonpad_string rest, cons
       .delete_file = delete_file,
       .delete_user = delete_user,
       .sweep = sweep,
+      .files = files,
       .close = close_store,
       .free = free_store,
   };

@@ -237,6 +237,69 @@ static moonpad_status rebuild_index(mp_memories *memories, moonpad_error *error)
   return mp_postgres_check_open(store_of(memories), error);
 }
 
+/* ---- all of them, for tools ---- */
+
+typedef struct memories_listing {
+  const mp_memories_session *session; /* the one to go on behind, or whose entries are listed */
+  int64_t after;                      /* a revision */
+  int64_t limit;
+} memories_listing;
+
+static void add_sessions_after(mp_postgres_parameters *parameters, const void *asked) {
+  const memories_listing *listing = asked;
+  add_session(parameters, listing->session);
+  mp_postgres_add_integer(parameters, listing->limit);
+}
+
+static moonpad_status take_sessions(void *found, const PGresult *rows, moonpad_error *error) {
+  mp_buffer *sessions = found;
+  mp_buffer_clear(sessions);
+  for (int row = 0; row < PQntuples(rows); row++) {
+    double create_time = mp_postgres_double(rows, row, 3);
+    int64_t indexed_revision = mp_postgres_integer(rows, row, 4);
+    for (int column = 0; column < 3; column++) {
+      mp_buffer_add_string(sessions, mp_postgres_bytes(rows, row, column));
+      mp_buffer_add_char(sessions, '\0');
+    }
+    mp_buffer_add(sessions, (const char *)&create_time, sizeof create_time);
+    mp_buffer_add(sessions, (const char *)&indexed_revision, sizeof indexed_revision);
+  }
+  return sessions->failed ? mp_no_memory(error) : MOONPAD_OK;
+}
+
+static moonpad_status list_sessions(mp_memories *memories, const mp_memories_session *after, int64_t limit,
+                                    mp_buffer *sessions, moonpad_error *error) {
+  memories_listing asked = {after, 0, limit};
+  mp_postgres_call call = {MP_PG_MEMORY_SESSIONS, add_sessions_after, &asked, take_sessions, sessions};
+  return mp_postgres_ask(store_of(memories), &call, error);
+}
+
+static void add_entries_after(mp_postgres_parameters *parameters, const void *asked) {
+  const memories_listing *listing = asked;
+  add_sessions_after(parameters, asked);
+  mp_postgres_add_integer(parameters, listing->after);
+}
+
+static moonpad_status take_entries(void *found, const PGresult *rows, moonpad_error *error) {
+  mp_buffer *entries = found;
+  mp_buffer_clear(entries);
+  for (int row = 0; row < PQntuples(rows); row++) {
+    mp_memories_entry entry = {.revision = mp_postgres_integer(rows, row, 0),
+                               .timestamp = mp_postgres_double(rows, row, 1),
+                               .author = mp_postgres_bytes(rows, row, 2),
+                               .content = mp_postgres_bytes(rows, row, 3)};
+    mp_memories_add_entry(entries, &entry);
+  }
+  return entries->failed ? mp_no_memory(error) : MOONPAD_OK;
+}
+
+static moonpad_status list_entries(mp_memories *memories, const mp_memories_session *session, int64_t after,
+                                   int64_t limit, mp_buffer *entries, moonpad_error *error) {
+  memories_listing asked = {session, after, limit};
+  mp_postgres_call call = {MP_PG_MEMORY_ENTRIES, add_entries_after, &asked, take_entries, entries};
+  return mp_postgres_ask(store_of(memories), &call, error);
+}
+
 /* ---- opening and closing ---- */
 
 static void close_store(mp_memories *memories) {
@@ -266,6 +329,8 @@ moonpad_status mp_postgres_memories_open(mp_env *env, moonpad_string rest, const
       .delete_all = delete_all,
       .sweep = sweep,
       .rebuild_index = rebuild_index,
+      .sessions = list_sessions,
+      .entries = list_entries,
       .close = close_store,
       .free = free_store,
   };

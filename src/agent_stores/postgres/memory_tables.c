@@ -85,6 +85,7 @@ static const char create[] =
     "    INSERT INTO memories(session, revision, timestamp, touched, author, content, words)\n"
     "      VALUES (s, p_revision[i], p_time[i], p_time[i], p_author[i], p_content[i], w_word[p_first[i]:p_last[i]])\n"
     "      RETURNING id INTO m;\n"
+    "    CONTINUE WHEN p_content[i] = '';\n"
     "    INSERT INTO memory_words SELECT o, w.word, m, p_size[i], w.positions\n"
     "      FROM unnest(w_word[p_first[i]:p_last[i]], w_positions[p_first[i]:p_last[i]]) AS w(word, positions);\n"
     "    UPDATE memory_owners SET memories = memories + 1 WHERE id = o;\n"
@@ -191,6 +192,17 @@ static const char *const statements[] = {
          " (SELECT id FROM memories WHERE id = ANY ($1::int8[]) FOR NO KEY UPDATE SKIP LOCKED)"),
     [MP_PG_DELETE_MEMORY - MP_PG_STATEMENTS] = "SELECT delete_memory_1($1::text, $2::text, $3::int8, $4::float8)",
     [MP_PG_DELETE_MEMORIES - MP_PG_STATEMENTS] = "SELECT delete_memories_1($1::text, $2::text, $3::text, $4::float8)",
+    [MP_PG_MEMORY_SESSIONS - MP_PG_STATEMENTS] =
+        ("SELECT o.app_name, o.user_id, s.session_id, s.create_time, s.indexed_revision"
+         " FROM (SELECT * FROM memory_owners WHERE (app_name, user_id) >= ($1::text, $2::text)"
+         " ORDER BY app_name, user_id) o CROSS JOIN LATERAL (SELECT * FROM memory_sessions WHERE owner = o.id"
+         " ORDER BY session_id, create_time) s WHERE (o.app_name, o.user_id, s.session_id, s.create_time) >"
+         " ($1::text, $2::text, $3::text, $4::float8) ORDER BY 1, 2, 3, 4 LIMIT $5::int8"),
+    [MP_PG_MEMORY_ENTRIES - MP_PG_STATEMENTS] =
+        ("SELECT revision, timestamp, author, content FROM memories WHERE session = (SELECT id FROM memory_sessions"
+         " WHERE owner = (SELECT id FROM memory_owners WHERE app_name = $1::text AND user_id = $2::text)"
+         " AND session_id = $3::text AND create_time = $4::float8) AND revision > $6::int8"
+         " ORDER BY revision LIMIT $5::int8"),
     [MP_PG_SWEEP_MEMORIES - MP_PG_STATEMENTS] =
         "SELECT removed, place, is_done FROM sweep_memories_1($1::int4, $2::int8, $3::float8)",
 };

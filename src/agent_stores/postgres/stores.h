@@ -34,7 +34,8 @@ typedef enum mp_postgres_artifact_statement {
   MP_PG_ARTIFACT_VERSIONS,
   MP_PG_DELETE_ARTIFACT,
   MP_PG_DELETE_ARTIFACTS,
-  MP_PG_SWEEP_ARTIFACTS
+  MP_PG_SWEEP_ARTIFACTS,
+  MP_PG_ARTIFACT_FILES
 } mp_postgres_artifact_statement;
 
 typedef enum mp_postgres_memory_statement {
@@ -45,7 +46,9 @@ typedef enum mp_postgres_memory_statement {
   MP_PG_RENEW_MEMORIES,
   MP_PG_DELETE_MEMORY,
   MP_PG_DELETE_MEMORIES,
-  MP_PG_SWEEP_MEMORIES
+  MP_PG_SWEEP_MEMORIES,
+  MP_PG_MEMORY_SESSIONS,
+  MP_PG_MEMORY_ENTRIES
 } mp_postgres_memory_statement;
 
 moonpad_status mp_postgres_artifacts_open(mp_env *env, moonpad_string rest, const moonpad_options *options,

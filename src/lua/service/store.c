@@ -77,19 +77,26 @@ static int sweep(lua_State *L) {
   return mp_ask_service(L, &call->call);
 }
 
-typedef struct apps_call {
+typedef struct names_call {
   mp_store_call call;
+  moonpad_string app_name; /* of users */
   mp_buffer names;
-} apps_call;
+} names_call;
 
 static moonpad_status ask_apps(mp_store_call *call, moonpad_error *error) {
-  mp_buffer *names = &((apps_call *)call)->names;
+  mp_buffer *names = &((names_call *)call)->names;
   mp_buffer_init(names, mp_service_env(call->service));
   return mp_list_apps(call->service, names, error);
 }
 
-static int finish_apps(lua_State *L, mp_store_call *call) {
-  const mp_buffer *names = &((apps_call *)call)->names;
+static moonpad_status ask_users(mp_store_call *call, moonpad_error *error) {
+  names_call *users = (names_call *)call;
+  mp_buffer_init(&users->names, mp_service_env(call->service));
+  return mp_list_users(call->service, users->app_name, &users->names, error);
+}
+
+static int finish_names(lua_State *L, mp_store_call *call) {
+  const mp_buffer *names = &((names_call *)call)->names;
   mp_check(L, call->status, &call->error);
   lua_newtable(L);
   lua_Integer count = 0;
@@ -103,15 +110,26 @@ static int finish_apps(lua_State *L, mp_store_call *call) {
   return 1;
 }
 
-static void release_apps(mp_store_call *call) {
-  mp_buffer_free(&((apps_call *)call)->names);
+static void release_names(mp_store_call *call) {
+  mp_buffer_free(&((names_call *)call)->names);
 }
 
 /* core.listApps(service): a list of names, in any order. */
 static int list_apps(lua_State *L) {
-  static const mp_store_call_type type = {sizeof(apps_call), ask_apps, finish_apps, release_apps, false};
+  static const mp_store_call_type type = {sizeof(names_call), ask_apps, finish_names, release_names, false};
   moonpad_service *service = mp_check_call(L, mp_lua_of(L), "listApps", 1);
-  apps_call *call = (apps_call *)mp_store_call_push(L, &type, service);
+  names_call *call = (names_call *)mp_store_call_push(L, &type, service);
+  return mp_ask_service(L, &call->call);
+}
+
+/* core.listUsers(service, appName): the same of the users of an app. */
+static int list_users(lua_State *L) {
+  static const mp_store_call_type type = {sizeof(names_call), ask_users, finish_names, release_names, false};
+  moonpad_service *service = mp_check_call(L, mp_lua_of(L), "listUsers", 2);
+  moonpad_string app_name = mp_argument_string(L, 2, "listUsers", "appName");
+  names_call *call = (names_call *)mp_store_call_push(L, &type, service);
+  call->app_name = app_name;
+  mp_store_call_keep(&call->call, &call->app_name);
   return mp_ask_service(L, &call->call);
 }
 
@@ -129,6 +147,8 @@ static int log_failure(lua_State *L) {
 void mp_service_store_module(lua_State *L, int binding_index) {
   mp_push_function(L, binding_index, list_apps);
   lua_setfield(L, -2, "listApps");
+  mp_push_function(L, binding_index, list_users);
+  lua_setfield(L, -2, "listUsers");
   mp_push_function(L, binding_index, vacuum);
   lua_setfield(L, -2, "vacuum");
   mp_push_function(L, binding_index, log_failure);

@@ -294,7 +294,12 @@ moonpad_status moonpad_list_sessions(moonpad_service *service, moonpad_string ap
   return MOONPAD_OK;
 }
 
-/* ---- the apps ---- */
+/* ---- apps and users ---- */
+
+typedef struct name_list {
+  const moonpad_string *app_name; /* of users; NULL: the names of apps */
+  mp_buffer *names;
+} name_list;
 
 static moonpad_status add_name(void *context, moonpad_string name, moonpad_error *error) {
   mp_buffer *names = context;
@@ -303,14 +308,30 @@ static moonpad_status add_name(void *context, moonpad_string name, moonpad_error
   return names->failed ? mp_no_memory(error) : MOONPAD_OK;
 }
 
-static moonpad_status list_apps_in(mp_tx *tx, void *context, moonpad_error *error) {
-  mp_buffer *names = context;
-  names->length = 0;
-  if (MP_HAS(mp_tx_ops, tx->ops, each_app)) return tx->ops->each_app(tx, add_name, names, error);
-  return mp_fail(error, MOONPAD_UNSUPPORTED, "this store does not tell which apps it has");
+static moonpad_status list_names_in(mp_tx *tx, void *context, moonpad_error *error) {
+  const name_list *list = context;
+  list->names->length = 0;
+  if (list->app_name == NULL && MP_HAS(mp_tx_ops, tx->ops, each_app)) {
+    return tx->ops->each_app(tx, add_name, list->names, error);
+  }
+  if (list->app_name != NULL && MP_HAS(mp_tx_ops, tx->ops, each_user)) {
+    return tx->ops->each_user(tx, *list->app_name, add_name, list->names, error);
+  }
+  return mp_fail(error, MOONPAD_UNSUPPORTED, "this store does not tell which apps and users it has");
+}
+
+static moonpad_status list_names(moonpad_service *service, name_list *list, moonpad_error *error) {
+  moonpad_status status = mp_check_open(service, error);
+  return status == MOONPAD_OK ? service->store->ops->read(service->store, list_names_in, list, error) : status;
 }
 
 moonpad_status mp_list_apps(moonpad_service *service, mp_buffer *names, moonpad_error *error) {
-  moonpad_status status = mp_check_open(service, error);
-  return status == MOONPAD_OK ? service->store->ops->read(service->store, list_apps_in, names, error) : status;
+  name_list list = {NULL, names};
+  return list_names(service, &list, error);
+}
+
+moonpad_status mp_list_users(moonpad_service *service, moonpad_string app_name, mp_buffer *names,
+                             moonpad_error *error) {
+  name_list list = {&app_name, names};
+  return list_names(service, &list, error);
 }

@@ -10,5 +10,7 @@
 ** which no name contains. A store that cannot tell: MOONPAD_UNSUPPORTED.
 */
 moonpad_status mp_list_apps(moonpad_service *service, mp_buffer *names, moonpad_error *error);
+/* The same of the users of an app, those without a session, too. */
+moonpad_status mp_list_users(moonpad_service *service, moonpad_string app_name, mp_buffer *names, moonpad_error *error);
 
 #endif

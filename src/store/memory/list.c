@@ -1,4 +1,4 @@
-/* Listing the sessions of an app. What is found here is sorted and limited in store/parts.c. */
+/* Listing apps, users and sessions. Sessions are sorted and limited in store/parts.c. */
 #include "base/error.h"
 #include "store/memory/memory.h"
 
@@ -33,6 +33,20 @@ moonpad_status mp_memory_each_app(mp_tx *tx, mp_each_name each, void *context, m
   size_t position = 0;
   for (const mp_map_slot *slot; status == MOONPAD_OK && (slot = mp_map_next(apps, &position)) != NULL;) {
     status = each(context, mp_key_text(slot->key), error);
+  }
+  return mp_walk_end(status);
+}
+
+moonpad_status mp_memory_each_user(mp_tx *tx, moonpad_string app_name, mp_each_name each, void *context,
+                                   moonpad_error *error) {
+  mp_memory_data *data = &mp_memory_store_of(tx)->data;
+  moonpad_status status = MOONPAD_OK;
+  moonpad_string name;
+  if (!mp_memory_data_compose_name(data, app_name, NULL, NULL, &name)) return mp_no_memory(error);
+  const mp_memory_app *app = mp_memory_data_find_app(data, name);
+  const mp_memory_user *user = app == NULL ? NULL : app->users;
+  for (; user != NULL && status == MOONPAD_OK; user = user->next) {
+    if (!user->deleted) status = each(context, mp_memory_user_id(user), error);
   }
   return mp_walk_end(status);
 }

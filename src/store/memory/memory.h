@@ -84,6 +84,8 @@ moonpad_status mp_memory_each_session(mp_tx *tx, const mp_list_query *query, mp_
                                       moonpad_error *error);
 /* Of mp_tx_ops. */
 moonpad_status mp_memory_each_app(mp_tx *tx, mp_each_name each, void *context, moonpad_error *error);
+moonpad_status mp_memory_each_user(mp_tx *tx, moonpad_string app_name, mp_each_name each, void *context,
+                                   moonpad_error *error);
 
 /* ---- housekeeping.c: mp_parts and mp_tx_ops of the same names ---- */
 

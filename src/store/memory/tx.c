@@ -34,6 +34,7 @@ static const mp_tx_ops tx_ops = {
     .sweep = mp_memory_sweep,
     .claim_token = mp_memory_claim_token,
     .each_app = mp_memory_each_app,
+    .each_user = mp_memory_each_user,
 };
 
 /* Locks the mutex. Fails, without it, when the store is closed. */

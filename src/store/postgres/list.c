@@ -106,12 +106,25 @@ moonpad_status mp_postgres_each_listed(mp_tx *base, const mp_list_query *query, 
   return status == MOONPAD_OK ? mp_postgres_finish_walk(self.connection, &self.status, &self.error, error) : status;
 }
 
-moonpad_status mp_postgres_each_app(mp_tx *base, mp_each_name each, void *context, moonpad_error *error) {
+/* `app_name` NULL: of apps. */
+static moonpad_status each_name(mp_tx *base, const moonpad_string *app_name, mp_each_name each, void *context,
+                                moonpad_error *error) {
   mp_postgres_tx *tx = mp_postgres_tx_of(base);
   list_walk self = {.connection = tx->connection, .each_name = each, .context = context};
+  mp_postgres_parameters parameters;
   moonpad_status status = mp_postgres_before_question(tx, error);
-  if (status == MOONPAD_OK) {
-    status = mp_postgres_send(self.connection, MP_PG_LIST_APPS, NULL, take_names, &self, error);
-  }
+  mp_postgres_parameters_init(&parameters, tx->connection);
+  if (app_name != NULL) mp_postgres_add_text(&parameters, *app_name);
+  int id = app_name == NULL ? MP_PG_LIST_APPS : MP_PG_LIST_USERS;
+  if (status == MOONPAD_OK) status = mp_postgres_send(self.connection, id, &parameters, take_names, &self, error);
   return status == MOONPAD_OK ? mp_postgres_finish_walk(self.connection, &self.status, &self.error, error) : status;
+}
+
+moonpad_status mp_postgres_each_app(mp_tx *tx, mp_each_name each, void *context, moonpad_error *error) {
+  return each_name(tx, NULL, each, context, error);
+}
+
+moonpad_status mp_postgres_each_user(mp_tx *tx, moonpad_string app_name, mp_each_name each, void *context,
+                                     moonpad_error *error) {
+  return each_name(tx, &app_name, each, context, error);
 }

@@ -85,6 +85,7 @@ typedef enum mp_postgres_statement_id {
   MP_PG_SWEEP,
   MP_PG_CLAIM_TOKEN,
   MP_PG_LIST_APPS,
+  MP_PG_LIST_USERS,
   MP_PG_APPEND,
   MP_PG_NOTE_COMMIT,
   MP_PG_FIND_COMMIT,
@@ -229,6 +230,8 @@ moonpad_status mp_postgres_look(mp_tx *tx, mp_look *look, mp_facts *facts, moonp
 moonpad_status mp_postgres_each_listed(mp_tx *tx, const mp_list_query *query, const mp_listing *listing,
                                        moonpad_error *error);
 moonpad_status mp_postgres_each_app(mp_tx *tx, mp_each_name each, void *context, moonpad_error *error);
+moonpad_status mp_postgres_each_user(mp_tx *tx, moonpad_string app_name, mp_each_name each, void *context,
+                                     moonpad_error *error);
 moonpad_status mp_postgres_each_event(mp_tx *tx, const mp_session_ref *session, const mp_event_query *query,
                                       mp_each_event each, void *context, moonpad_error *error);
 moonpad_status mp_postgres_find_invocation(mp_tx *tx, const mp_session_ref *session, moonpad_string invocation,

@@ -139,6 +139,7 @@ const char *const mp_postgres_statements[MP_PG_STATEMENTS] = {
     [MP_PG_LIST_USER_OLDEST] = LIST(OF_USER, ">", "ASC"),
     [MP_PG_LIST_USER_NEWEST] = LIST(OF_USER, "<", "DESC"),
     [MP_PG_LIST_APPS] = "SELECT app_name FROM apps",
+    [MP_PG_LIST_USERS] = "SELECT user_id FROM users WHERE app = " APP_ID,
 
     [MP_PG_EVENT_BY_ID] = EVENT_COLUMNS " AND id = $2::bytea AND $3::int8 IS NULL AND $5::int4 IS NULL",
     [MP_PG_EVENTS] = EVENTS(""),

@@ -29,6 +29,7 @@ static const mp_tx_ops tx_ops = {
     .sweep = mp_postgres_sweep,
     .claim_token = mp_postgres_claim_token,
     .each_app = mp_postgres_each_app,
+    .each_user = mp_postgres_each_user,
 };
 
 /* ---- before a question or a write ---- */

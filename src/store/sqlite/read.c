@@ -254,3 +254,14 @@ moonpad_status mp_sqlite_each_app(mp_tx *tx, mp_each_name each, void *context, m
   mp_sqlite_walk walk = {.name = each, .context = context};
   return mp_walk_end(mp_sqlite_walk_rows(connection, statement, call_with_name, &walk, error));
 }
+
+moonpad_status mp_sqlite_each_user(mp_tx *tx, moonpad_string app_name, mp_each_name each, void *context,
+                                   moonpad_error *error) {
+  mp_sqlite_connection *connection = mp_sqlite_of(tx);
+  sqlite3_stmt *statement = mp_sqlite_statement(connection, MP_SQL_LIST_USERS, error);
+  if (statement == NULL) return connection->failure;
+  int code = mp_sqlite_bind_text(statement, 1, app_name);
+  if (code != SQLITE_OK) return mp_sqlite_fail(connection, code, error);
+  mp_sqlite_walk walk = {.name = each, .context = context};
+  return mp_walk_end(mp_sqlite_walk_rows(connection, statement, call_with_name, &walk, error));
+}

@@ -70,6 +70,7 @@ typedef enum mp_sqlite_statement_id {
   MP_SQL_LIST_USER_OLDEST,
   MP_SQL_LIST_USER_NEWEST,
   MP_SQL_LIST_APPS,
+  MP_SQL_LIST_USERS,
   MP_SQL_CREATE_APP,
   MP_SQL_CREATE_USER,
   MP_SQL_CREATE_SESSION,
@@ -430,6 +431,8 @@ moonpad_status mp_sqlite_each_session(mp_tx *tx, const mp_list_query *query, mp_
                                       moonpad_error *error);
 /* Of mp_tx_ops. */
 moonpad_status mp_sqlite_each_app(mp_tx *tx, mp_each_name each, void *context, moonpad_error *error);
+moonpad_status mp_sqlite_each_user(mp_tx *tx, moonpad_string app_name, mp_each_name each, void *context,
+                                   moonpad_error *error);
 
 /* Caches a head, if this connection has a cache. Its columns (HEAD_COLUMNS) begin at `column`. */
 void mp_sqlite_cache_head_columns(mp_sqlite_connection *connection, sqlite3_stmt *statement, int column, mp_scope scope,

@@ -91,6 +91,7 @@ static const char *const texts[MP_SQL_COUNT] = {
     [MP_SQL_LIST_USER_OLDEST] = LIST(OF_USER, ">", "ASC"),
     [MP_SQL_LIST_USER_NEWEST] = LIST(OF_USER, "<", "DESC"),
     [MP_SQL_LIST_APPS] = "SELECT app_name FROM apps",
+    [MP_SQL_LIST_USERS] = "SELECT user_id FROM users WHERE app = (SELECT id FROM apps WHERE app_name = ?1)",
     [MP_SQL_CREATE_APP] = "INSERT INTO apps(app_name) VALUES(?1)",
     [MP_SQL_CREATE_USER] = "INSERT INTO users(app, user_id) VALUES(?1, ?2)",
     [MP_SQL_CREATE_SESSION] = "INSERT INTO sessions(app, user, session_id, create_time, last_update_time)"

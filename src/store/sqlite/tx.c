@@ -34,6 +34,7 @@ static const mp_tx_ops tx_ops = {
     .sweep = mp_sqlite_sweep,
     .claim_token = mp_sqlite_claim_token,
     .each_app = mp_sqlite_each_app,
+    .each_user = mp_sqlite_each_user,
 };
 
 void mp_sqlite_roll_back(mp_sqlite_connection *connection) {
