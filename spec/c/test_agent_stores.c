@@ -293,10 +293,8 @@ static void expect_files(const agent_scene *scene, const char *expected) {
       at += snprintf(found + at, sizeof found - (size_t)at, "%s/%s/%s/%s*%d ", last[0], last[1], last[2], last[3],
                      (int)versions);
     }
-    static char kept[4][64];
-    memcpy(kept, last, sizeof kept);
     after =
-        (mp_artifact_name){moonpad_text(kept[0]), moonpad_text(kept[1]), moonpad_text(kept[2]), moonpad_text(kept[3])};
+        (mp_artifact_name){moonpad_text(last[0]), moonpad_text(last[1]), moonpad_text(last[2]), moonpad_text(last[3])};
   }
   mp_buffer_free(&files);
   assert_string_equal(found, expected);

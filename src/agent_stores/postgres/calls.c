@@ -1,9 +1,6 @@
 /* One statement in one transaction. */
 #include "agent_stores/postgres/stores.h"
 
-const mp_agent_opener mp_postgres_agent_stores = {MP_AGENT_OPENER_VERSION, mp_postgres_artifacts_open,
-                                                  mp_postgres_memories_open};
-
 static moonpad_status send(mp_postgres_tx *tx, const mp_postgres_call *call, moonpad_error *error) {
   mp_postgres_parameters parameters;
   mp_postgres_parameters_init(&parameters, tx->connection);

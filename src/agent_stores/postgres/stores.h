@@ -11,6 +11,7 @@
 ** memories.c         memories.h: writing, deleting, sweeping
 ** search.c           memories.h: searching
 ** calls.c            one statement in one transaction
+** opener.c           how these stores are handed in (agent_stores/opener.h)
 ** module.c           the Lua module moonpad.postgres_agent_stores
 **
 ** What changes several rows is a function on the server, so that it is one statement. Its result is
