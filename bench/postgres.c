@@ -1,7 +1,7 @@
 /*
-** PostgreSQL on a socket: append (22), eight threads on one service (23), get (24), each in turns
-** with the least that keeps the contract: one statement that counts up three heads, writes three
-** keys and inserts the event ("raw5").
+** PostgreSQL on a socket: append (22), eight threads or 64 asynchronous sessions on one service
+** (23), get (24), each in turns with the least that keeps the contract: one statement that counts
+** up three heads, writes three keys and inserts the event ("raw5").
 */
 #include <libpq-fe.h>
 #include <moonpad_stores.h>
@@ -13,6 +13,8 @@
 #define EVENTS_PER_ROUND  300
 #define THREADS           8
 #define EVENTS_PER_THREAD 100
+#define QUEUES            64 /* sessions whose appends are asynchronous */
+#define EVENTS_PER_QUEUE  20
 
 /* ---- the limit ---- */
 
@@ -172,8 +174,41 @@ static double run_threads(writer_thread *writers, void *(*work)(void *)) {
   return THREADS * EVENTS_PER_THREAD / (now_us() - start) * 1e3;
 }
 
+static void must_be_stored(void *context, moonpad_session *session, const moonpad_event *event,
+                           const moonpad_error *error) {
+  (void)session, (void)event;
+  ++*(int *)context;
+  must(error == NULL, error == NULL ? "" : error->message);
+}
+
+/* One thread, which appends to each of the sessions as soon as the last but one round is stored. */
+static double run_queued(moonpad_service *service, int round) {
+  moonpad_session *sessions[QUEUES];
+  moonpad_error error;
+  char id[32];
+  int stored = 0;
+  for (int i = 0; i < QUEUES; i++) {
+    snprintf(id, sizeof id, "round %d, queue %d", round, i);
+    sessions[i] = create_session(service, id);
+  }
+  event_text *events = make_events(0, EVENTS_PER_QUEUE, 9, false);
+  double start = now_us();
+  for (int i = 0; i < EVENTS_PER_QUEUE; i++) {
+    for (int j = 0; j < QUEUES; j++) {
+      must_call(moonpad_append_event_async(sessions[j], event_string(&events[i]), must_be_stored, &stored, &error),
+                &error);
+    }
+    while (stored < i * QUEUES) moonpad_poll(service, 1000);
+  }
+  while (stored < EVENTS_PER_QUEUE * QUEUES) moonpad_poll(service, 1000);
+  double rate = EVENTS_PER_QUEUE * QUEUES / (now_us() - start) * 1e3;
+  for (int i = 0; i < QUEUES; i++) moonpad_session_free(sessions[i]);
+  free(events);
+  return rate;
+}
+
 static void measure_threads(const char *url) {
-  samples limits = {0}, ours = {0};
+  samples limits = {0}, ours = {0}, queued = {0};
   writer_thread writers[THREADS];
   for (int round = 0; round < ROUNDS; round++) {
     char id[32];
@@ -189,6 +224,7 @@ static void measure_threads(const char *url) {
     }
     add_sample(&limits, run_threads(writers, raw_append_all));
     add_sample(&ours, run_threads(writers, append_all));
+    add_sample(&queued, run_queued(service, round));
     for (int i = 0; i < THREADS; i++) {
       must(moonpad_session_revision(writers[i].session) == EVENTS_PER_THREAD, "storing every event");
       moonpad_session_free(writers[i].session);
@@ -199,8 +235,11 @@ static void measure_threads(const char *url) {
   }
   print_at_least("23", "append, PostgreSQL, 8 threads on one service / 8 connections", "k/s", median(&limits),
                  median(&ours), 5);
+  print_compared("23", "append, PostgreSQL, asynchronous, 64 sessions / 8 connections", "k/s", median(&limits),
+                 median(&queued));
   clear_samples(&limits);
   clear_samples(&ours);
+  clear_samples(&queued);
 }
 
 /* ---- 24 ---- */

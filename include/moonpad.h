@@ -950,7 +950,8 @@ MOONPAD_API void moonpad_event_cursor_free(moonpad_event_cursor *cursor);
 /*
 ** Tells what has become of an append. Called by a poll and by nothing else. On success `event` is
 ** the stored event and `error` is NULL; on failure `event` is NULL and `error` says why. Both are
-** borrowed for the call. `session` is NULL when it has been freed meanwhile.
+** borrowed for the call. Where there was no memory for the text of what is stored, the event has
+** none. `session` is NULL when it has been freed meanwhile.
 ** May call: everything. It may append anew (which is for the next poll), poll, free the session,
 ** its change sets and the queue, close the service and let go of it. No lock is held.
 ** Threads: the one that polls.

@@ -22,13 +22,56 @@ void server_make_url(const char *variable, char *rest, size_t size) {
            ++number);
 }
 
+/* The connection is the caller's; *schema points into `rest`, or is NULL. */
+static PGconn *connect_to(const char *rest, const char **schema) {
+  char url[256];
+  *schema = strstr(rest, "schema=");
+  if (*schema == NULL) return NULL;
+  snprintf(url, sizeof url, "postgresql:%.*s", (int)(*schema - rest - 1), rest);
+  *schema += strlen("schema=");
+  return PQconnectdb(url);
+}
+
 void server_forget_url(const char *rest) {
-  char url[256], text[128];
-  const char *schema = strstr(rest, "schema=");
-  if (schema == NULL) return;
-  snprintf(url, sizeof url, "postgresql:%.*s", (int)(schema - rest - 1), rest);
-  snprintf(text, sizeof text, "SET client_min_messages = error; DROP SCHEMA IF EXISTS %s CASCADE", schema + 7);
-  PGconn *connection = PQconnectdb(url);
+  char text[128];
+  const char *schema;
+  PGconn *connection = connect_to(rest, &schema);
+  if (connection == NULL) return;
+  snprintf(text, sizeof text, "SET client_min_messages = error; DROP SCHEMA IF EXISTS %s CASCADE", schema);
   PQclear(PQexec(connection, text));
   PQfinish(connection);
+}
+
+/* ---- connections of a test's own: a server_connection is a PGconn ---- */
+
+static PGresult *run_or_abort(server_connection *connection, const char *sql) {
+  PGresult *result = PQexec((PGconn *)connection, sql);
+  ExecStatusType status = PQresultStatus(result);
+  if (status == PGRES_COMMAND_OK || status == PGRES_TUPLES_OK) return result;
+  fprintf(stderr, "%s: %s\n", sql, PQerrorMessage((PGconn *)connection));
+  abort();
+}
+
+server_connection *server_connect(const char *rest) {
+  char text[128];
+  const char *schema;
+  server_connection *connection = (server_connection *)connect_to(rest, &schema);
+  snprintf(text, sizeof text, "SET search_path = %.*s", (int)strcspn(schema, "&"), schema);
+  server_run(connection, text);
+  return connection;
+}
+
+void server_disconnect(server_connection *connection) {
+  PQfinish((PGconn *)connection);
+}
+
+void server_run(server_connection *connection, const char *sql) {
+  PQclear(run_or_abort(connection, sql));
+}
+
+long server_number(server_connection *connection, const char *sql) {
+  PGresult *result = run_or_abort(connection, sql);
+  long number = atol(PQgetvalue(result, 0, 0));
+  PQclear(result);
+  return number;
 }

@@ -15,4 +15,15 @@ void server_make_url(const char *variable, char *rest, size_t size);
 /* Removes the schema of such a URL, behind its scheme. */
 void server_forget_url(const char *rest);
 
+/*
+** A connection of the test's own to PostgreSQL, in the schema of such a URL. Whatever fails ends
+** the program.
+*/
+typedef struct server_connection server_connection;
+server_connection *server_connect(const char *rest);
+void server_disconnect(server_connection *connection);
+void server_run(server_connection *connection, const char *sql);
+/* The number that a query answers. */
+long server_number(server_connection *connection, const char *sql);
+
 #endif

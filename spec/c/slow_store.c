@@ -267,15 +267,27 @@ static bool loses_answer(void) {
   return left > 0;
 }
 
-static moonpad_status slow_append(mp_store *store, mp_plan *plans, size_t count, moonpad_error *error) {
-  const slow_store *self = (const slow_store *)store;
+/* In one transaction; where that fails, each in one of its own. */
+static void run_all(const slow_store *self, mp_plan *plans, size_t count) {
   sent_plans sent = {self->env, plans, count};
+  moonpad_error error;
   round_trip(self);
-  moonpad_status status = self->inner->ops->write(self->inner, run_plans, &sent, error);
-  if (status != MOONPAD_OK || !loses_answer()) return status;
+  if (self->inner->ops->write(self->inner, run_plans, &sent, &error) == MOONPAD_OK) return;
+  for (size_t i = 0; i < count; i++) {
+    sent_plans single = {self->env, &plans[i], 1};
+    moonpad_status status = self->inner->ops->write(self->inner, run_plans, &single, &error);
+    if (status == MOONPAD_OK) continue;
+    mp_plan_forget(self->env, &plans[i]);
+    plans[i].error = error;
+  }
+}
+
+static void slow_append(mp_store *store, mp_plan *plans, size_t count) {
+  const slow_store *self = (const slow_store *)store;
+  run_all(self, plans, count);
+  if (!loses_answer()) return;
   for (size_t i = 0; i < count; i++) plans[i].id_given = true; /* now any of them may exist */
-  round_trip(self);
-  return self->inner->ops->write(self->inner, run_plans, &sent, error);
+  run_all(self, plans, count);
 }
 
 static const mp_store_ops slow_ops = {.size = sizeof(mp_store_ops),

@@ -244,9 +244,8 @@ static moonpad_status send_in(mp_tx *tx, void *context, moonpad_error *error) {
 /* By the store itself, if it takes plans. */
 static void send_plan(scene *self, mp_plan *plan) {
   if (MP_HAS(mp_store_ops, self->store->ops, append)) {
-    moonpad_error error = {MOONPAD_OK, ""};
-    moonpad_status status = self->store->ops->append(self->store, plan, 1, &error);
-    if (status != MOONPAD_OK) fail_msg("%s: %s", moonpad_status_name(status), error.message);
+    self->store->ops->append(self->store, plan, 1);
+    if (plan->error.code != MOONPAD_OK) fail_msg("%s", plan->error.message);
     return;
   }
   sent plans = {self, {plan}, 1, false};

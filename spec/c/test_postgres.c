@@ -10,57 +10,11 @@
 #include <unistd.h>
 
 #include "base/condition.h"
-#include "link.h"
+#include "linked.h"
 #include "moonpad_stores.h"
 #include "server_support.h"
-#include "service_support.h"
 
 #define COUNT(array) (sizeof(array) / sizeof *(array))
-
-/* ---- a service whose server is behind a link ---- */
-
-typedef struct linked {
-  void *state; /* a host */
-  host *self;
-  test_link *link;
-} linked;
-
-/* Where the port stands in a URL of 127.0.0.1. */
-static char *port_in(char *url) {
-  char *host_part = strstr(url, "127.0.0.1:");
-  assert_non_null(host_part);
-  return host_part + strlen("127.0.0.1:");
-}
-
-/* `more` are options for its URL. */
-static void open_linked(linked *scene, const char *more) {
-  char url[256];
-  host_setup(&scene->state, "postgresql:");
-  scene->self = scene->state;
-  scene->link = link_open(atoi(port_in(scene->self->url)));
-  assert_non_null(scene->link);
-  strcpy(url, scene->self->url);
-  char *port = port_in(url), *behind = port + strspn(port, "0123456789");
-  int before = (int)(port - url);
-  snprintf(scene->self->url, sizeof scene->self->url, "%.*s%d%s&sslmode=disable&gssencmode=disable%s", before, url,
-           link_port(scene->link), behind, more);
-  host_reopen(scene->self);
-}
-
-static void close_linked(linked *scene) {
-  link_mend(scene->link);
-  strcpy(strchr(scene->self->url, '&'), ""); /* as server_forget_url knows it */
-  host_teardown(&scene->state);
-  link_close(scene->link);
-}
-
-#define TAKES(count, ...)                                                                                              \
-  do {                                                                                                                 \
-    long before_it = link_round_trips(scene.link);                                                                     \
-    __VA_ARGS__;                                                                                                       \
-    long trips = link_round_trips(scene.link) - before_it;                                                             \
-    if (trips != (count)) fail_msg("line %d: %ld round trips, not %d", __LINE__, trips, (count));                      \
-  } while (0)
 
 static void increment(moonpad_session *session, const char *key) {
   moonpad_changes *changes = NULL;
@@ -73,7 +27,7 @@ static void increment(moonpad_session *session, const char *key) {
 static void test_round_trips(void **state) {
   (void)state;
   linked scene;
-  open_linked(&scene, "");
+  linked_open(&scene, "");
   moonpad_session *session = host_create(scene.self, "s", "{\"n\":1,\"app:n\":1}"), *other = host_get(scene.self, "s");
   moonpad_session_list *list = NULL;
   moonpad_session_name name = host_name("s");
@@ -103,7 +57,7 @@ static void test_round_trips(void **state) {
   moonpad_session_free(other);
   TAKES(2, OK(moonpad_delete_session(scene.self->service, &name, &existed, &failure)));
   moonpad_session_free(session);
-  close_linked(&scene);
+  linked_close(&scene);
 }
 
 /* ---- a round trip that is lost, at any place of any call ---- */
@@ -263,12 +217,12 @@ static void lose_round_trips(linked *scene, size_t call, link_fault fault) {
 static void test_what_is_lost_takes_effect_once(void **state) {
   (void)state;
   linked scene;
-  open_linked(&scene, "");
+  linked_open(&scene, "");
   for (size_t call = 0; call < COUNT(lost_calls); call++) {
     lose_round_trips(&scene, call, LINK_CUT_ANSWER);
     lose_round_trips(&scene, call, LINK_CUT_REQUEST);
   }
-  close_linked(&scene);
+  linked_close(&scene);
 }
 
 /*
@@ -282,7 +236,7 @@ static void test_the_answer_about_a_commit_is_lost_as_well(void **state) {
   static const int commit = 2;
   linked scene;
   bool has_broken;
-  open_linked(&scene, "");
+  linked_open(&scene, "");
   assert_string_equal(lost_calls[user_state].name, "user state");
   char *expected = try_call(&scene, user_state, LINK_CUT_ANSWER, 0, 0, &has_broken);
   for (size_t i = 0; i < COUNT(faults); i++) {
@@ -295,7 +249,7 @@ static void test_the_answer_about_a_commit_is_lost_as_well(void **state) {
     assert_true(m > 3);
   }
   free(expected);
-  close_linked(&scene);
+  linked_close(&scene);
 }
 
 /* ---- a server that says nothing ---- */
@@ -303,7 +257,7 @@ static void test_the_answer_about_a_commit_is_lost_as_well(void **state) {
 static void test_a_silent_server_is_given_up(void **state) {
   (void)state;
   linked scene;
-  open_linked(&scene, "&connect_timeout=2");
+  linked_open(&scene, "&connect_timeout=2");
   scene.self->options.busy_timeout_ms = 100;
   host_reopen(scene.self);
   moonpad_session *session = host_create(scene.self, "s", "{}");
@@ -316,13 +270,13 @@ static void test_a_silent_server_is_given_up(void **state) {
   OK(moonpad_append_event(session, T("{\"id\":\"e\",\"author\":\"a\"}"), NULL, &failure));
   assert_int_equal(moonpad_session_revision(session), 1);
   moonpad_session_free(session);
-  close_linked(&scene);
+  linked_close(&scene);
 }
 
 static void test_an_old_server_is_refused(void **state) {
   (void)state;
   linked scene;
-  open_linked(&scene, "");
+  linked_open(&scene, "");
   moonpad_service *service = NULL;
   const char *version = getenv("MOONPAD_TEST_POSTGRESQL_VERSION");
   char text[32], other[32];
@@ -331,7 +285,7 @@ static void test_an_old_server_is_refused(void **state) {
   link_replace(scene.link, text, other, (size_t)length);
   FAILS(MOONPAD_UNSUPPORTED, moonpad_open(T(scene.self->url), &scene.self->options, &service, &failure));
   assert_non_null(strstr(failure.message, "needs 13"));
-  close_linked(&scene);
+  linked_close(&scene);
 }
 
 /* ---- servers of these tests' own ---- */
@@ -492,7 +446,7 @@ static void test_a_promoted_standby_is_found(void **state) {
   make_server(&primary, "start", "");
   make_server(&standby, "standby", primary.folder);
   snprintf(url, sizeof url, "postgresql://moonpad:secret@127.0.0.1:%d,127.0.0.1:%d/moonpad?connect_timeout=2",
-           atoi(port_in(primary.url)), atoi(port_in(standby.url)));
+           atoi(linked_port_in(primary.url)), atoi(linked_port_in(standby.url)));
   OK(open_on(url, 30000, &service));
   run_script("synchronous", primary.folder, "");
   start_writers(writers, service, &ends);
@@ -559,7 +513,7 @@ static void test_an_account_without_rights_is_told(void **state) {
   moonpad_service *service = NULL;
   make_server(&server, "start", "");
   run_script("account", server.folder, "poor");
-  snprintf(url, sizeof url, "postgresql://poor:secret@127.0.0.1:%d/moonpad", atoi(port_in(server.url)));
+  snprintf(url, sizeof url, "postgresql://poor:secret@127.0.0.1:%d/moonpad", atoi(linked_port_in(server.url)));
   FAILS(MOONPAD_UNSUPPORTED, open_on(url, 1000, &service));
   if (strstr(failure.message, "may not make") == NULL) fail_msg("%s", failure.message);
   /* The schema is there, and is not for this account. */

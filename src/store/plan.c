@@ -22,6 +22,7 @@ void mp_plan_forget(mp_env *env, mp_plan *plan) {
     mp_value_release(env, plan->operations[i].result);
     plan->operations[i].result = NULL;
   }
+  plan->error.code = MOONPAD_OK;
   plan->outcome = MP_OUTCOME_NOT_TRIED;
   plan->lacks_changes = false;
   memset(&plan->facts, 0, sizeof plan->facts);

@@ -86,6 +86,8 @@ typedef struct mp_plan {
   void *context;
 
   /* found */
+  /* Another code than MOONPAD_OK: it has failed, and has no outcome. */
+  moonpad_error error;
   mp_plan_outcome outcome;
   mp_facts facts; /* if MP_OUTCOME_STORED; the row as it is stored now */
   /* It is stored, but there was no memory to tell each_state all that others have changed. */
@@ -98,7 +100,7 @@ typedef struct mp_plan {
 ** On failure the caller must roll back.
 */
 moonpad_status mp_plan_run(mp_tx *tx, mp_env *env, mp_plan *plan, moonpad_error *error);
-/* Clears all that was found and releases the results. */
+/* Clears all that was found, a failure too, and releases the results. */
 void mp_plan_forget(mp_env *env, mp_plan *plan);
 
 #endif

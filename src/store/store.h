@@ -390,12 +390,13 @@ typedef struct mp_store_ops {
   /* Frees a store that has been closed and that nobody uses any more. Once. */
   void (*free)(mp_store *store);
   /*
-  ** Appends that the service has decided from what session objects hold, without looking first: all
-  ** plans in one transaction and one round trip. Each plan has its own outcome. A refused one
-  ** writes nothing, and the service decides it again under `write`. A failure is one of all plans.
-  ** NULL: `write` is as cheap (a store without a network).
+  ** Appends that the service has decided from what session objects hold, without looking first:
+  ** plans of different sessions, in any order and with as few transactions and round trips as the
+  ** store can. Each plan has an outcome or a failure of its own, whatever becomes of the others. A
+  ** refused one writes nothing, and the service decides it again under `write`. NULL: `write` is as
+  ** cheap (a store without a network).
   */
-  moonpad_status (*append)(mp_store *store, struct mp_plan *plans, size_t count, moonpad_error *error);
+  void (*append)(mp_store *store, struct mp_plan *plans, size_t count);
   /*
   ** Leaves no byte of what was deleted on disk. MOONPAD_BUSY: others use it, so some may be left.
   ** NULL: nothing to do.
@@ -428,7 +429,7 @@ moonpad_status mp_sqlite_open(mp_env *env, moonpad_string rest, const moonpad_op
                               moonpad_error *error);
 
 /* What a program hands in as the opener of a store (moonpad_options.stores). */
-#define MP_STORE_VERSION 4 /* counts up when a store built with an older header would go wrong */
+#define MP_STORE_VERSION 5 /* counts up when a store built with an older header would go wrong */
 struct moonpad_store_opener {
   unsigned version; /* MP_STORE_VERSION at its build; any other is refused with `unsupported` */
   mp_store_open open;

@@ -44,9 +44,9 @@ static void prefetch(const moonpad_session *session) {
 static moonpad_status store_append(mp_append *append, moonpad_error *error) {
   mp_store *store = append->service->store;
   if (MP_HAS(mp_store_ops, store->ops, append)) {
-    bool decided;
-    moonpad_status status = mp_append_send(append, &decided, error);
-    if (status != MOONPAD_OK || decided) return status;
+    mp_append_sending sending = {.append = append, .error = error};
+    mp_append_send(&sending, 1);
+    if (sending.decided) return sending.status;
   }
   return store->ops->write(store, mp_append_run, append, error);
 }

@@ -96,12 +96,10 @@ typedef struct mp_operation {
   int64_t known_change;
   /* What the key took of the session's state. */
   size_t bytes_before;
-
-  /* Asynchronous appends only. */
-
-  /* What the session object showed before this append. */
+  /* Of an increment or append: what the session object showed; counted. */
   mp_value *previous_value;
-  /* What it is to show from then on; counted. */
+
+  /* Asynchronous appends only: what it is to show from then on; counted. */
   mp_value *expected;
 
   /* Outcome. */
@@ -245,11 +243,23 @@ mp_event_row mp_append_event_row(const mp_append *append, unsigned heads);
 
 /* A transaction function; the context is the mp_append. */
 moonpad_status mp_append_run(mp_tx *tx, void *append, moonpad_error *error);
+
+/* An append that is sent as a plan, and what has become of it. */
+typedef struct mp_append_sending {
+  mp_append *append;
+  /* Where a failure is told; NULL: nowhere. */
+  moonpad_error *error;
+  /* Found. */
+  bool decided; /* it has been stored, or has failed for good; else it is for mp_append_run */
+  moonpad_status status;
+} mp_append_sending;
+
 /*
-** Sends it to a store that takes plans (store/plan.h). *decided: it has been stored, or has failed
-** for good; else it is for mp_append_run. Synchronous appends only.
+** Sends them together to a store that takes plans (store/plan.h). They are of different sessions;
+** the appends of one session go one after the other, because a plan is made from what those before
+** it have stored.
 */
-moonpad_status mp_append_send(mp_append *append, bool *decided, moonpad_error *error);
+void mp_append_send(mp_append_sending *sendings, size_t count);
 
 /* ---- apply.c ---- */
 

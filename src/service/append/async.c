@@ -48,14 +48,8 @@ static moonpad_status expect_results(mp_append *append, moonpad_error *error) {
   return MOONPAD_OK;
 }
 
-/*
-** A worker may be storing it already: it reads nothing of what is changed here. `previous_value` is
-** for mp_append_write_refused alone.
-*/
+/* A worker may be storing it already: it reads nothing of what is changed here. */
 static void freeze_until_stored(mp_append *append, moonpad_session *session) {
-  for (size_t i = 0; i < append->count; i++) {
-    append->operations[i].previous_value = mp_value_retain(append->operations[i].entry->value);
-  }
   session->in_flight.has_unshown = true;
   session->frozen = append->changes;
   /* The change set may be freed before the append is stored. */
@@ -73,7 +67,6 @@ static void thaw(moonpad_session *session) {
 static void show_expected(mp_append *append, moonpad_session *session) {
   for (size_t i = 0; i < append->count; i++) {
     mp_operation *operation = &append->operations[i];
-    operation->previous_value = mp_value_retain(operation->entry->value);
     mp_view_expect(&session->view, operation->entry, operation->expected);
     operation->expected = NULL;
     if (append->changes != NULL) mp_changes_stored(append->changes, operation->entry);
@@ -233,7 +226,8 @@ static void apply_shown(mp_job *job, moonpad_session *session) {
   /*
   ** Without memory for that, the object still holds the older revision and will ask for it again.
   */
-  bool knows_others = append->has_looked && mp_changed_keys_reserve(&append->others, &session->view);
+  bool has_found = append->has_looked && !append->lacks_others;
+  bool knows_others = has_found && mp_changed_keys_reserve(&append->others, &session->view);
   if (knows_others) mp_changed_keys_apply(&append->others, &session->view, &append->row);
   if (is_stored) take_in_own(append, session);
   if (is_stored) mp_append_keep_house(append, session);

@@ -27,7 +27,8 @@ int64_t mp_append_last_change(mp_append *append, const mp_operation *operation) 
 */
 bool mp_append_is_overtaken(mp_append *append, const mp_operation *operation) {
   static const mp_own_writes none;
-  if (!operation->checked || mp_row_revision(&append->row, operation->scope) <= operation->base) return false;
+  bool is_unchanged = append->has_looked && mp_row_revision(&append->row, operation->scope) <= operation->base;
+  if (!operation->checked || is_unchanged) return false;
   bool is_expected = operation->given != NULL && mp_append_expects_revision(append);
   return mp_own_writes_conflict(is_expected ? &none : &operation->entry->own, mp_append_last_change(append, operation),
                                 operation->base, operation->has_read, append->branch);

@@ -8,9 +8,10 @@
 #include "service/limits.h"
 #include "service/names.h"
 
-typedef struct sending {
+typedef struct making {
+  mp_append_sending *sending;
   mp_append *append;
-  mp_plan plan;
+  mp_plan *plan;
   /* These three are the ones below, or one allocation; one element for each stored operation. */
   mp_guarded *operations;
   /* Where its result goes in the event's text. */
@@ -23,25 +24,20 @@ typedef struct sending {
   mp_guarded inline_operations[MP_INLINE_ENTRIES];
   size_t inline_unresolved[MP_INLINE_ENTRIES];
   mp_plan_span inline_spans[MP_INLINE_ENTRIES + 1];
-} sending;
+} making;
 
-static bool reserve(sending *send) {
-  size_t count = send->append->stored_count;
-  send->operations = send->inline_operations;
-  send->unresolved = send->inline_unresolved;
-  send->spans = send->inline_spans;
+static bool reserve(making *made) {
+  size_t count = made->append->stored_count;
+  made->operations = made->inline_operations;
+  made->unresolved = made->inline_unresolved;
+  made->spans = made->inline_spans;
   if (count <= MP_INLINE_ENTRIES) return true;
-  size_t each = sizeof *send->operations + sizeof *send->spans + sizeof *send->unresolved;
-  send->operations = mp_allocate(send->append->env, count * each + sizeof *send->spans);
-  if (send->operations == NULL) return false;
-  send->spans = (mp_plan_span *)(send->operations + count);
-  send->unresolved = (size_t *)(send->spans + count + 1);
+  size_t each = sizeof *made->operations + sizeof *made->spans + sizeof *made->unresolved;
+  made->operations = mp_allocate(made->append->env, count * each + sizeof *made->spans);
+  if (made->operations == NULL) return false;
+  made->spans = (mp_plan_span *)(made->operations + count);
+  made->unresolved = (size_t *)(made->spans + count + 1);
   return true;
-}
-
-static void finish(sending *send) {
-  mp_plan_forget(send->append->env, &send->plan);
-  if (send->operations != send->inline_operations) mp_release(send->append->env, send->operations);
 }
 
 static bool is_added(const mp_guarded *planned) {
@@ -51,14 +47,14 @@ static bool is_added(const mp_guarded *planned) {
 /* ---- each operation ---- */
 
 static bool adds_integers(const mp_operation *operation) {
-  const mp_value *there = operation->entry->value;
+  const mp_value *there = operation->previous_value;
   return operation->kind == MP_INCREMENT && operation->value->as.type == MOONPAD_INTEGER &&
          (there == NULL || there->as.type == MOONPAD_INTEGER);
 }
 
 static bool extends_array(const mp_operation *operation) {
   return operation->kind == MP_APPEND && operation->value->as.as.text.length > 2 &&
-         mp_check_extensible(mp_key_text(operation->key), operation->entry->value, NULL) == MOONPAD_OK;
+         mp_check_extensible(mp_key_text(operation->key), operation->previous_value, NULL) == MOONPAD_OK;
 }
 
 /*
@@ -73,7 +69,7 @@ static bool plan_sum(const mp_append *append, mp_operation *operation, mp_guarde
   }
   planned->base = mp_row_revision(&append->snapshot, operation->scope);
   moonpad_status status = mp_apply_pending(append->env, operation->kind, mp_key_text(operation->key),
-                                           operation->entry->value, operation->value, &operation->result, NULL);
+                                           operation->previous_value, operation->value, &operation->result, NULL);
   planned->value = operation->result;
   return status == MOONPAD_OK;
 }
@@ -111,8 +107,8 @@ static size_t most_bytes(const mp_append *append, const mp_guarded *planned) {
   return limit == 0 ? SIZE_MAX : (size_t)limit;
 }
 
-static bool state_fits(const sending *send) {
-  const mp_append *append = send->append;
+static bool state_fits(const making *made) {
+  const mp_append *append = made->append;
   int64_t limit = append->service->options.max_state_bytes;
   if (limit == 0) return true;
   size_t left = (size_t)limit, bytes = append->state_bytes;
@@ -120,37 +116,37 @@ static bool state_fits(const sending *send) {
   for (size_t i = 0; i < append->stored_count; i++) {
     const mp_operation *operation = &append->operations[i];
     if (operation->scope != MP_SCOPE_SESSION || operation->kind == MP_REMOVE) continue;
-    size_t most = most_bytes(append, &send->operations[i]);
+    size_t most = most_bytes(append, &made->operations[i]);
     if (most > left || operation->key->length > left - most) return false;
     left -= most + operation->key->length;
   }
   return bytes <= left;
 }
 
-static bool plan_operations(sending *send) {
-  mp_append *append = send->append;
+static bool plan_operations(making *made) {
+  mp_append *append = made->append;
   for (size_t i = 0; i < append->stored_count; i++) {
-    if (!plan_operation(append, &append->operations[i], &send->operations[i])) return false;
-    send->heads |= MP_HEAD(append->operations[i].scope);
+    if (!plan_operation(append, &append->operations[i], &made->operations[i])) return false;
+    made->heads |= MP_HEAD(append->operations[i].scope);
   }
   for (size_t i = append->stored_count; i < append->count; i++) {
     if (mp_append_is_overtaken(append, &append->operations[i])) return false;
   }
-  return state_fits(send);
+  return state_fits(made);
 }
 
 /* ---- the event's text ---- */
 
-static void take_spans(sending *send, moonpad_string text) {
+static void take_spans(making *made, moonpad_string text) {
   size_t at = 0;
-  send->spans[0].after = MP_NO_RESULT;
-  for (size_t i = 0; i < send->append->stored_count; i++) {
-    if (!is_added(&send->operations[i])) continue;
-    send->spans[send->span_count - 1].text = (moonpad_string){text.data + at, send->unresolved[i] - at};
-    send->spans[send->span_count++].after = i;
-    at = send->unresolved[i];
+  made->spans[0].after = MP_NO_RESULT;
+  for (size_t i = 0; i < made->append->stored_count; i++) {
+    if (!is_added(&made->operations[i])) continue;
+    made->spans[made->span_count - 1].text = (moonpad_string){text.data + at, made->unresolved[i] - at};
+    made->spans[made->span_count++].after = i;
+    at = made->unresolved[i];
   }
-  send->spans[send->span_count - 1].text = (moonpad_string){text.data + at, text.length - at};
+  made->spans[made->span_count - 1].text = (moonpad_string){text.data + at, text.length - at};
 }
 
 /* The text with the results that are known, unless the given text is stored unchanged. */
@@ -177,32 +173,31 @@ static bool may_trim(const mp_append *append) {
   return options->event_ttl_seconds > 0 || (options->max_events > 0 && events > options->max_events);
 }
 
-static bool make_plan(sending *send) {
-  mp_append *append = send->append;
+static bool make_plan(making *made) {
+  mp_append *append = made->append;
   const moonpad_options *options = &append->service->options;
-  if (may_trim(append)) return false;
-  if (!reserve(send) || !mp_append_reserve_notes(append)) return false;
-  if (!plan_operations(send) || !write_event(append, send->operations, send->unresolved)) return false;
-  send->span_count = 1;
-  take_spans(send, append->stored);
+  if (!reserve(made) || may_trim(append) || !mp_append_reserve_notes(append)) return false;
+  if (!plan_operations(made) || !write_event(append, made->operations, made->unresolved)) return false;
+  made->span_count = 1;
+  take_spans(made, append->stored);
   if (mp_check_event_size(append->service, append->stored.length, NULL) != MOONPAD_OK) return false;
-  send->plan = (mp_plan){.ref = mp_session_ref_of_row(&append->names, &append->snapshot),
-                         .operations = send->operations,
-                         .count = append->stored_count,
-                         .event = mp_append_event_row(append, send->heads),
-                         .spans = send->spans,
-                         .span_count = send->span_count,
-                         .id_given = append->id_given,
-                         .max_value_bytes = options->max_value_bytes,
-                         .max_event_bytes = options->max_event_bytes,
-                         .max_events = options->max_events,
-                         .touched = append->now,
-                         .begin = begin_others,
-                         .each_state = mp_changed_keys_add_row,
-                         .context = &append->others};
+  *made->plan = (mp_plan){.ref = mp_session_ref_of_row(&append->names, &append->snapshot),
+                          .operations = made->operations,
+                          .count = append->stored_count,
+                          .event = mp_append_event_row(append, made->heads),
+                          .spans = made->spans,
+                          .span_count = made->span_count,
+                          .id_given = append->id_given,
+                          .max_value_bytes = options->max_value_bytes,
+                          .max_event_bytes = options->max_event_bytes,
+                          .max_events = options->max_events,
+                          .touched = append->now,
+                          .begin = begin_others,
+                          .each_state = mp_changed_keys_add_row,
+                          .context = &append->others};
   for (int scope = 0; scope < MP_STORED_SCOPES; scope++) {
-    send->plan.snapshot[scope] = mp_row_revision(&append->snapshot, (mp_scope)scope);
-    send->plan.touched_since[scope] = mp_expiry_since(&append->expiry, (mp_scope)scope);
+    made->plan->snapshot[scope] = mp_row_revision(&append->snapshot, (mp_scope)scope);
+    made->plan->touched_since[scope] = mp_expiry_since(&append->expiry, (mp_scope)scope);
   }
   return true;
 }
@@ -211,38 +206,86 @@ static bool make_plan(sending *send) {
 ** It is stored: nothing may fail any more. Without memory for its text there is no event to
 ** hand out.
 */
-static void take_outcome(sending *send) {
-  mp_append *append = send->append;
-  append->facts = send->plan.facts;
+static void take_outcome(making *made) {
+  mp_append *append = made->append;
+  append->facts = made->plan->facts;
   append->row = append->facts.row;
   append->timestamp = append->draft.timestamp;
   append->event_revision = append->row.revision;
   (void)mp_expiry_judge(&append->expiry, &append->facts);
-  append->expiry.stored = send->heads | MP_HEAD(MP_SCOPE_SESSION);
+  append->expiry.stored = made->heads | MP_HEAD(MP_SCOPE_SESSION);
   append->expiry.expired = 0;
   mp_changed_keys_note_complete(&append->others, &append->facts);
-  append->lacks_others = send->plan.lacks_changes;
+  append->lacks_others = made->plan->lacks_changes;
+  append->has_looked = true;
   mp_append_note(append);
   for (size_t i = 0; i < append->stored_count; i++) {
-    if (!is_added(&send->operations[i])) continue;
-    append->operations[i].result = send->operations[i].result;
-    send->operations[i].result = NULL;
+    if (!is_added(&made->operations[i])) continue;
+    append->operations[i].result = made->operations[i].result;
+    made->operations[i].result = NULL;
   }
-  if (send->span_count > 1) write_event(append, send->operations, send->unresolved);
+  if (made->span_count > 1) write_event(append, made->operations, made->unresolved);
 }
 
-moonpad_status mp_append_send(mp_append *append, bool *decided, moonpad_error *error) {
-  mp_store *store = append->service->store;
-  sending send = {.append = append};
+static void take_answer(making *made) {
+  mp_append_sending *sending = made->sending;
+  const mp_plan *plan = made->plan;
+  sending->append->may_be_stored = plan->outcome == MP_OUTCOME_DUPLICATE;
+  sending->status = plan->error.code;
+  if (sending->status != MOONPAD_OK && sending->error != NULL) *sending->error = plan->error;
+  if (plan->outcome == MP_OUTCOME_STORED) take_outcome(made);
+  if (plan->outcome == MP_OUTCOME_MISSING) sending->status = mp_fail_not_found(&made->append->names, sending->error);
+  sending->decided = sending->status != MOONPAD_OK || plan->outcome == MP_OUTCOME_STORED;
+}
+
+/* Field by field: most of it is room. */
+static bool begin(making *made, mp_plan *plan, mp_append_sending *sending) {
+  mp_append *append = sending->append;
+  made->sending = sending;
+  made->append = append;
+  made->plan = plan;
+  made->heads = 0;
+  sending->decided = false;
+  sending->status = MOONPAD_OK;
   append->has_outcome = true;
   append->row = append->snapshot;
   if (append->live != NULL) append->others.view = &append->live->view;
-  moonpad_status status = make_plan(&send) ? store->ops->append(store, &send.plan, 1, error) : MOONPAD_OK;
-  mp_plan_outcome outcome = status == MOONPAD_OK ? send.plan.outcome : MP_OUTCOME_NOT_TRIED;
-  *decided = outcome == MP_OUTCOME_STORED || outcome == MP_OUTCOME_MISSING;
-  append->may_be_stored = outcome == MP_OUTCOME_DUPLICATE;
-  if (outcome == MP_OUTCOME_STORED) take_outcome(&send);
-  if (outcome == MP_OUTCOME_MISSING) status = mp_fail_not_found(&append->names, error);
-  finish(&send);
-  return status;
+  return make_plan(made);
+}
+
+static void end(making *made) {
+  if (made->operations != made->inline_operations) mp_release(made->append->env, made->operations);
+}
+
+static void send_plans(mp_append_sending *sendings, size_t count, mp_plan *plans, making *all) {
+  mp_store *store = sendings[0].append->service->store;
+  size_t made = 0;
+  for (size_t i = 0; i < count; i++) {
+    if (begin(&all[made], &plans[made], &sendings[i])) {
+      made++;
+    } else {
+      end(&all[made]);
+    }
+  }
+  if (made > 0) store->ops->append(store, plans, made);
+  for (size_t i = 0; i < made; i++) {
+    take_answer(&all[i]);
+    mp_plan_forget(all[i].append->env, &plans[i]);
+    end(&all[i]);
+  }
+}
+
+/* Without memory for the plans nothing is sent: all are for mp_append_run. */
+void mp_append_send(mp_append_sending *sendings, size_t count) {
+  mp_env *env = sendings[0].append->env;
+  making one;
+  mp_plan plan;
+  if (count == 1) {
+    send_plans(sendings, 1, &plan, &one);
+    return;
+  }
+  for (size_t i = 0; i < count; i++) sendings[i].decided = false;
+  mp_plan *plans = mp_allocate(env, count * (sizeof *plans + sizeof(making)));
+  if (plans != NULL) send_plans(sendings, count, plans, (making *)(plans + count));
+  mp_release(env, plans);
 }

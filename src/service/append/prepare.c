@@ -29,7 +29,7 @@ static mp_operation *add_operation(mp_append *append, mp_operation_kind kind, mp
   operation->base = 0;
   operation->known_change = entry->revision;
   operation->entry = entry;
-  operation->previous_value = NULL;
+  operation->previous_value = mp_is_computed(kind) ? mp_value_retain(entry->value) : NULL;
   operation->expected = NULL;
   operation->bytes_before = entry->bytes;
   operation->result = NULL;

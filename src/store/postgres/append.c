@@ -263,9 +263,47 @@ static moonpad_status send_plan(mp_postgres_connection *connection, answer *self
 
 /* ---- one transaction for all ---- */
 
+/* By app, then by session. */
+static int compare_places(const void *a, const void *b) {
+  const mp_session_ref *first = &((const answer *)a)->sent->plan->ref, *second = &((const answer *)b)->sent->plan->ref;
+  if (first->app != second->app) return first->app < second->app ? -1 : 1;
+  return (first->session > second->session) - (first->session < second->session);
+}
+
+/* Those sessions, or the users that are counted up. */
+static moonpad_status lock_heads(mp_postgres_connection *connection, mp_scope scope, const answer *answers,
+                                 size_t count) {
+  bool is_user = scope == MP_SCOPE_USER;
+  mp_postgres_parameters parameters;
+  mp_postgres_parameters_init(&parameters, connection);
+  mp_postgres_begin_array(&parameters, MP_PG_INT8);
+  for (size_t i = 0; i < count; i++) {
+    const mp_plan *plan = answers[i].sent->plan;
+    if ((heads_of(plan) & MP_HEAD(scope)) == 0) continue;
+    mp_postgres_item_integer(&parameters, is_user ? plan->ref.user : plan->ref.session);
+  }
+  mp_postgres_end_array(&parameters);
+  return mp_postgres_send(connection, is_user ? MP_PG_LOCK_USERS : MP_PG_LOCK_SESSIONS, &parameters, NULL, NULL, NULL);
+}
+
+/*
+** Every transaction locks sessions before users before apps, and of each in one order, so that none
+** waits for one that waits for it. The apps are locked by the plans themselves, as late as can be,
+** because most others want them. Where only sessions are locked, the order of the plans is enough.
+*/
+static moonpad_status lock_in_order(mp_postgres_connection *connection, answer *answers, size_t count) {
+  unsigned heads = 0;
+  for (size_t i = 0; i < count; i++) heads |= heads_of(answers[i].sent->plan);
+  qsort(answers, count, sizeof *answers, compare_places);
+  if (heads == MP_HEAD(MP_SCOPE_SESSION)) return MOONPAD_OK;
+  moonpad_status status = lock_heads(connection, MP_SCOPE_SESSION, answers, count);
+  return status == MOONPAD_OK ? lock_heads(connection, MP_SCOPE_USER, answers, count) : status;
+}
+
 static moonpad_status send_together(mp_postgres_connection *connection, answer *answers, size_t count) {
   forget(connection, answers, count);
   moonpad_status status = mp_postgres_send(connection, MP_PG_BEGIN, NULL, NULL, NULL, NULL);
+  if (status == MOONPAD_OK) status = lock_in_order(connection, answers, count);
   for (size_t i = 0; status == MOONPAD_OK && i < count; i++) status = send_plan(connection, &answers[i]);
   if (status == MOONPAD_OK) status = mp_postgres_send(connection, MP_PG_COMMIT, NULL, NULL, NULL, NULL);
   if (status == MOONPAD_OK) status = mp_postgres_round_trip(connection, NULL);
@@ -286,7 +324,7 @@ static moonpad_status send_together(mp_postgres_connection *connection, answer *
 
 /* It has neither an outcome nor a failure. */
 static bool is_untried(const mp_sent_plan *sent) {
-  return sent->status == MOONPAD_OK && sent->plan->outcome == MP_OUTCOME_NOT_TRIED;
+  return sent->plan->error.code == MOONPAD_OK && sent->plan->outcome == MP_OUTCOME_NOT_TRIED;
 }
 
 static void note_failure(mp_postgres_connection *connection, answer *self) {
@@ -302,8 +340,7 @@ static void note_failure(mp_postgres_connection *connection, answer *self) {
   /* Its own first sending may be what stands against it. */
   if (plan->outcome == MP_OUTCOME_REFUSED && self->sent->is_resent) plan->outcome = MP_OUTCOME_DUPLICATE;
   if (plan->outcome != MP_OUTCOME_NOT_TRIED || failure->again != MP_PG_NEVER) return;
-  self->sent->status = failure->status;
-  self->sent->error = failure->error;
+  plan->error = failure->error;
 }
 
 /*
@@ -354,13 +391,12 @@ static void send_once(mp_postgres_connection *connection, answer *answers, size_
 
 static void fail_all(answer *answers, size_t count, const mp_postgres_failure *failure, bool was_sent) {
   for (size_t i = 0; i < count; i++) {
-    mp_sent_plan *sent = answers[i].sent;
-    sent->status = failure->status;
-    sent->error = failure->error;
+    moonpad_error *error = &answers[i].sent->plan->error;
+    *error = failure->error;
     if (!was_sent) continue;
     char reason[300];
     snprintf(reason, sizeof reason, "%.299s", failure->error.message);
-    mp_fail(&sent->error, failure->status, "it may have been stored, the same event id will tell: %s", reason);
+    mp_fail(error, failure->status, "it may have been stored, the same event id will tell: %s", reason);
   }
 }
 
@@ -369,7 +405,7 @@ void mp_postgres_send_plans(void *context, mp_sent_plan *const *plans, size_t co
   answer answers[MP_LARGEST_SEND];
   double until = mp_monotonic() + store->patience;
   bool was_sent = false;
-  for (size_t i = 0; i < count; i++) plans[i]->plan->outcome = MP_OUTCOME_NOT_TRIED;
+  for (size_t i = 0; i < count; i++) mp_plan_forget(store->env, plans[i]->plan);
   for (int tries = 0;; tries++) {
     mp_postgres_connection *connection;
     mp_postgres_failure failure;

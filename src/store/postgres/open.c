@@ -239,13 +239,15 @@ static moonpad_status connect_first(mp_postgres *store, moonpad_error *error) {
 
 /* ---- the store ---- */
 
-static moonpad_status append(mp_store *base, mp_plan *plans, size_t count, moonpad_error *error) {
+static void append(mp_store *base, mp_plan *plans, size_t count) {
   mp_postgres *store = (mp_postgres *)base;
-  moonpad_status status = mp_pool_enter(&store->pool, error);
-  if (status != MOONPAD_OK) return status;
-  status = mp_plan_queue_append(&store->plans, plans, count, error);
+  moonpad_error error;
+  if (mp_pool_enter(&store->pool, &error) != MOONPAD_OK) {
+    for (size_t i = 0; i < count; i++) plans[i].error = error;
+    return;
+  }
+  mp_plan_queue_append(&store->plans, plans, count);
   mp_pool_leave(&store->pool);
-  return status;
 }
 
 moonpad_status mp_postgres_check_open(mp_store *base, moonpad_error *error) {

@@ -25,8 +25,10 @@
 **
 ** Locks. `write` locks the heads that it asks about, in the order session, user, app, before it
 ** reads: then nobody else changes what belongs to them before it ends. A plan locks them by
-** counting them up. Under READ COMMITTED each statement sees what was committed when it began, so
-** what is read after the lock is what counts.
+** counting them up, in the same order; a transaction of several plans first locks all sessions,
+** then all users, each by id, and comes to its apps by id: so two of them cannot wait for each
+** other. Under READ COMMITTED each statement sees what was committed when it began, so what is read
+** after the lock is what counts.
 **
 ** libpq does not use the host's allocator.
 */
@@ -50,6 +52,8 @@ typedef enum mp_postgres_statement_id {
   MP_PG_LOCK_USER,
   MP_PG_LOCK_USER_AND_APP,
   MP_PG_LOCK_APP,
+  MP_PG_LOCK_SESSIONS,
+  MP_PG_LOCK_USERS,
   MP_PG_LOOK,
   MP_PG_LOOK_BY_NAME,
   MP_PG_GET,

@@ -127,6 +127,8 @@ const char *const mp_postgres_statements[MP_PG_STATEMENTS] = {
     [MP_PG_LOCK_USER_AND_APP] = "SELECT 1 FROM users u, apps a WHERE u.app = " APP_ID " AND u.user_id = $2::text"
                                 " AND a.id = " APP_ID " FOR NO KEY UPDATE OF u, a",
     [MP_PG_LOCK_APP] = "SELECT 1 FROM apps WHERE app_name = $1::text FOR NO KEY UPDATE",
+    [MP_PG_LOCK_SESSIONS] = "SELECT FROM sessions WHERE id = ANY($1::int8[]) ORDER BY id FOR NO KEY UPDATE",
+    [MP_PG_LOCK_USERS] = "SELECT FROM users WHERE id = ANY($1::int8[]) ORDER BY id FOR NO KEY UPDATE",
     [MP_PG_LOOK] = LOOK(SESSION_HEADS, FROM_SESSION_ID " WHERE $2::text IS NULL AND $3::text IS NULL"),
     [MP_PG_LOOK_BY_NAME] = LOOK(SESSION_HEADS, FROM_SESSION),
     [MP_PG_GET] = GET(SESSION_HEADS, FROM_SESSION_ID " WHERE $2::text IS NULL AND $3::text IS NULL"),

@@ -6,8 +6,6 @@
 #include "base/bytes.h"
 #include "base/condition.h"
 
-enum { PLAN_WAITS, PLAN_FOLLOWS, PLAN_LEADS, PLAN_DONE };
-
 #define LONGEST_PAUSE 0.0005 /* seconds */
 
 static void init_lane(mp_plan_lane *lane, unsigned limit) {
@@ -43,7 +41,6 @@ static void enqueue(mp_plan_lane *lane, mp_sent_plan *sent) {
     lane->last->next = sent;
   }
   lane->last = sent;
-  lane->waiting++;
 }
 
 static mp_sent_plan *dequeue(mp_plan_lane *lane) {
@@ -51,15 +48,7 @@ static mp_sent_plan *dequeue(mp_plan_lane *lane) {
   lane->first = sent->next;
   if (lane->first == NULL) lane->last = NULL;
   sent->next = NULL;
-  lane->waiting--;
   return sent;
-}
-
-static void wait_in_lane(mp_plan_queue *queue, mp_plan_lane *lane, mp_sent_plan *sent) {
-  pthread_cond_init(&sent->wake, NULL);
-  enqueue(lane, sent);
-  while (sent->state <= PLAN_FOLLOWS) pthread_cond_wait(&sent->wake, &queue->mutex);
-  pthread_cond_destroy(&sent->wake);
 }
 
 /*
@@ -68,90 +57,103 @@ static void wait_in_lane(mp_plan_queue *queue, mp_plan_lane *lane, mp_sent_plan 
 ** SQLite (group_commit.c).
 */
 static void wait_for_returning(mp_plan_queue *queue, mp_plan_lane *lane) {
-  if (lane->limit > 1 || lane->last_send < 2) return;
+  if (lane->limit > 1 || lane->last_served < 2) return;
   double pause = lane->last_seconds / 2 < LONGEST_PAUSE ? lane->last_seconds / 2 : LONGEST_PAUSE;
   double until = mp_monotonic() + pause;
-  while (lane->waiting + 1 < lane->last_send && mp_monotonic() < until) {
+  while (lane->callers < lane->last_served && mp_monotonic() < until) {
     pthread_mutex_unlock(&queue->mutex);
     sched_yield();
     pthread_mutex_lock(&queue->mutex);
   }
 }
 
-/* The leader's plan and those that go along, in `plans`. */
-static size_t collect(mp_plan_queue *queue, mp_plan_lane *lane, mp_sent_plan *leader, mp_sent_plan **plans) {
-  size_t count = 0;
-  wait_for_returning(queue, lane);
-  plans[count++] = leader;
-  while (count < MP_LARGEST_SEND && lane->first != NULL) {
-    plans[count] = dequeue(lane);
-    plans[count++]->state = PLAN_FOLLOWS;
+/* A plan whose caller has none left is gone as soon as the mutex is unlocked. */
+static void finish(mp_plan_lane *lane, mp_sent_plan *const *plans, size_t count) {
+  lane->last_served = 0;
+  for (size_t i = 0; i < count; i++) {
+    mp_plan_caller *caller = plans[i]->caller;
+    if (--caller->left > 0) continue;
+    lane->last_served++;
+    pthread_cond_signal(&caller->wake);
   }
-  lane->last_send = count;
-  return count;
 }
 
-/* A plan is gone as soon as the mutex is unlocked: it is on the stack of its caller. */
-static void finish(mp_plan_lane *lane, mp_sent_plan *const *plans, size_t count) {
-  for (size_t i = 1; i < count; i++) {
-    plans[i]->state = PLAN_DONE;
-    pthread_cond_signal(&plans[i]->wake);
-  }
-  if (lane->first == NULL) {
+/* The next leader is the first who waits and does not lead already. */
+static void hand_over(mp_plan_lane *lane, mp_plan_caller *leader) {
+  mp_sent_plan *next = lane->first;
+  leader->leads = false;
+  while (next != NULL && next->caller->leads) next = next->next;
+  if (next == NULL) {
     lane->leaders--;
     return;
   }
-  mp_sent_plan *leader = dequeue(lane);
-  leader->state = PLAN_LEADS;
-  pthread_cond_signal(&leader->wake);
+  next->caller->leads = true;
+  pthread_cond_signal(&next->caller->wake);
 }
 
-static void submit(mp_plan_queue *queue, mp_sent_plan *sent) {
-  mp_plan_lane *lane = lane_of(queue, sent->plan);
+/* Sends what waits; that may be nothing any more, where another leader has taken it. */
+static void lead(mp_plan_queue *queue, mp_plan_lane *lane, mp_plan_caller *leader) {
   mp_sent_plan *plans[MP_LARGEST_SEND];
-  pthread_mutex_lock(&queue->mutex);
-  if (lane->leaders < lane->limit) {
-    lane->leaders++;
-    sent->state = PLAN_LEADS;
-  } else {
-    wait_in_lane(queue, lane, sent);
+  size_t count = 0;
+  wait_for_returning(queue, lane);
+  while (count < MP_LARGEST_SEND && lane->first != NULL) plans[count++] = dequeue(lane);
+  if (count > 0) {
+    pthread_mutex_unlock(&queue->mutex);
+    double started = mp_monotonic();
+    queue->send(queue->context, plans, count);
+    double seconds = mp_monotonic() - started;
+    pthread_mutex_lock(&queue->mutex);
+    lane->last_seconds = seconds;
+    finish(lane, plans, count);
   }
-  size_t count = sent->state == PLAN_LEADS ? collect(queue, lane, sent, plans) : 0;
-  pthread_mutex_unlock(&queue->mutex);
-  if (count == 0) return;
-
-  double started = mp_monotonic();
-  queue->send(queue->context, plans, count);
-  pthread_mutex_lock(&queue->mutex);
-  lane->last_seconds = mp_monotonic() - started;
-  finish(lane, plans, count);
-  pthread_mutex_unlock(&queue->mutex);
+  hand_over(lane, leader);
 }
 
-/* Several plans of one call belong together: they go in transactions of their own. */
-static moonpad_status append_several(mp_plan_queue *queue, mp_plan *plans, size_t count, moonpad_error *error) {
-  mp_sent_plan sent[MP_LARGEST_SEND], *list[MP_LARGEST_SEND];
-  for (size_t done = 0; done < count;) {
-    size_t part = count - done < MP_LARGEST_SEND ? count - done : MP_LARGEST_SEND;
-    for (size_t i = 0; i < part; i++) {
-      sent[i] = (mp_sent_plan){.plan = &plans[done + i]};
-      list[i] = &sent[i];
-    }
-    queue->send(queue->context, list, part);
-    for (size_t i = 0; i < part; i++) {
-      if (sent[i].status == MOONPAD_OK) continue;
-      if (error != NULL) *error = sent[i].error;
-      return sent[i].status;
-    }
-    done += part;
+/* Until all of these plans are done. */
+static void submit(mp_plan_queue *queue, mp_plan_lane *lane, mp_sent_plan *sent, size_t count) {
+  mp_plan_caller caller = {.left = count};
+  pthread_cond_init(&caller.wake, NULL);
+  pthread_mutex_lock(&queue->mutex);
+  for (size_t i = 0; i < count; i++) {
+    sent[i].caller = &caller;
+    enqueue(lane, &sent[i]);
   }
-  return MOONPAD_OK;
+  lane->callers++;
+  caller.leads = lane->leaders < lane->limit;
+  if (caller.leads) lane->leaders++;
+  while (caller.leads || caller.left > 0) {
+    if (caller.leads) {
+      lead(queue, lane, &caller);
+    } else {
+      pthread_cond_wait(&caller.wake, &queue->mutex);
+    }
+  }
+  lane->callers--;
+  pthread_mutex_unlock(&queue->mutex);
+  pthread_cond_destroy(&caller.wake);
 }
 
-moonpad_status mp_plan_queue_append(mp_plan_queue *queue, mp_plan *plans, size_t count, moonpad_error *error) {
-  if (count != 1) return append_several(queue, plans, count, error);
-  mp_sent_plan sent = {.plan = plans};
-  submit(queue, &sent);
-  if (sent.status != MOONPAD_OK && error != NULL) *error = sent.error;
-  return sent.status;
+/* ---- a call ---- */
+
+/* At most MP_LARGEST_SEND plans. */
+static void append_some(mp_plan_queue *queue, mp_plan *plans, size_t count) {
+  mp_sent_plan sent[MP_LARGEST_SEND];
+  mp_plan_lane *lanes[MP_LARGEST_SEND];
+  for (size_t i = 0; i < count; i++) lanes[i] = lane_of(queue, &plans[i]);
+  for (size_t i = 0; i < count; i++) {
+    mp_plan_lane *lane = lanes[i];
+    size_t together = 0;
+    for (size_t j = i; lane != NULL && j < count; j++) {
+      if (lanes[j] != lane) continue;
+      sent[together++] = (mp_sent_plan){.plan = &plans[j]};
+      lanes[j] = NULL;
+    }
+    if (together > 0) submit(queue, lane, sent, together);
+  }
+}
+
+void mp_plan_queue_append(mp_plan_queue *queue, mp_plan *plans, size_t count) {
+  for (size_t done = 0; done < count; done += MP_LARGEST_SEND) {
+    append_some(queue, plans + done, count - done < MP_LARGEST_SEND ? count - done : MP_LARGEST_SEND);
+  }
 }

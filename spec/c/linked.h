@@ -1,0 +1,29 @@
+/* A service whose PostgreSQL server is behind a link (link.h). */
+#ifndef LINKED_H
+#define LINKED_H
+
+#include "link.h"
+#include "service_support.h"
+
+typedef struct linked {
+  void *state; /* a host */
+  host *self;
+  test_link *link;
+} linked;
+
+/* `more` are options for its URL. */
+void linked_open(linked *scene, const char *more);
+void linked_close(linked *scene);
+/* Where the port stands in a URL of 127.0.0.1. */
+char *linked_port_in(char *url);
+
+/* In a function whose `linked` is called scene. */
+#define TAKES(count, ...)                                                                                              \
+  do {                                                                                                                 \
+    long before_it = link_round_trips(scene.link);                                                                     \
+    __VA_ARGS__;                                                                                                       \
+    long trips = link_round_trips(scene.link) - before_it;                                                             \
+    if (trips != (count)) fail_msg("line %d: %ld round trips, not %d", __LINE__, trips, (count));                      \
+  } while (0)
+
+#endif

@@ -1,0 +1,312 @@
+/*
+** Asynchronous appends on PostgreSQL: how many round trips a batch takes, what is lost on the way,
+** rows that somebody else has locked, and that no two transactions wait for each other.
+*/
+#include <stdatomic.h>
+#include <stdio.h>
+#include <time.h>
+
+#include "base/condition.h"
+#include "linked.h"
+#include "server_support.h"
+
+#define COUNT(array) (sizeof(array) / sizeof *(array))
+#define MOST         64
+
+typedef struct answers {
+  int done, failed;
+  moonpad_error errors[MOST]; /* of those that failed */
+} answers;
+
+static void note_answer(void *context, moonpad_session *session, const moonpad_event *event,
+                        const moonpad_error *error) {
+  answers *all = context;
+  (void)session, (void)event;
+  all->done++;
+  if (error != NULL) all->errors[all->failed++] = *error;
+}
+
+static void wait_for(host *self, const answers *all, int count) {
+  while (all->done < count) assert_true(moonpad_poll(self->service, TIMEOUT_MS) > 0);
+}
+
+static void increment(answers *all, moonpad_session *session, const char *const *keys, size_t count) {
+  moonpad_changes *changes = NULL;
+  moonpad_value one = moonpad_integer(1);
+  bool queued;
+  OK(moonpad_session_changes(session, &changes, &failure));
+  for (size_t i = 0; i < count; i++) OK(moonpad_changes_increment(changes, T(keys[i]), &one, &failure));
+  OK(moonpad_update_session_async(session, note_answer, all, &queued, &failure));
+}
+
+#define SESSIONS 20
+
+static void make_sessions(host *self, moonpad_session **sessions) {
+  for (int i = 0; i < SESSIONS; i++) {
+    char id[16];
+    snprintf(id, sizeof id, "s%d", i);
+    sessions[i] = host_create(self, id, "{}");
+  }
+}
+
+static void free_sessions(moonpad_session **sessions) {
+  for (int i = 0; i < SESSIONS; i++) moonpad_session_free(sessions[i]);
+}
+
+static const char *behind_scheme(const host *self) {
+  return strchr(self->url, ':') + 1;
+}
+
+/* ---- a worker that is kept waiting, so that all that follows is one batch ---- */
+
+typedef struct hold {
+  server_connection *connection;
+  moonpad_session *session;
+  answers done;
+} hold;
+
+static const char lock_plug[] = "BEGIN; SELECT FROM sessions WHERE session_id = 'plug' FOR UPDATE";
+
+static void hold_worker(linked *scene, hold *held) {
+  *held = (hold){.session = host_create(scene->self, "plug", "{}")};
+  held->connection = server_connect(behind_scheme(scene->self));
+  server_run(held->connection, lock_plug);
+  long before = link_round_trips(scene->link);
+  host_append_async(held->session, "{\"k\":1}", note_answer, &held->done);
+  for (double until = mp_monotonic() + 60; link_round_trips(scene->link) == before;) {
+    assert_true(mp_monotonic() < until);
+  }
+}
+
+/* That itself takes one round trip of the link. */
+static void go_on(hold *held) {
+  server_run(held->connection, "ROLLBACK");
+}
+
+static void end_hold(host *self, hold *held) {
+  wait_for(self, &held->done, 1);
+  assert_int_equal(held->done.failed, 0);
+  server_disconnect(held->connection);
+  moonpad_session_free(held->session);
+}
+
+/* ---- round trips ---- */
+
+static void test_a_batch_takes_one_round_trip(void **state) {
+  (void)state;
+  static const char *const keys[] = {"n", "user:n", "app:n"};
+  /* Those that write the app's keys go in a transaction of their own. */
+  static const struct { size_t with_app, trips; } batches[] = {{0, 1}, {SESSIONS, 1}, {SESSIONS / 2, 2}};
+  for (size_t i = 0; i < COUNT(batches); i++) {
+    linked scene;
+    answers all = {0};
+    hold held;
+    moonpad_session *sessions[SESSIONS];
+    linked_open(&scene, "");
+    make_sessions(scene.self, sessions);
+    hold_worker(&scene, &held);
+    for (size_t j = 0; j < SESSIONS; j++) increment(&all, sessions[j], keys, j < batches[i].with_app ? 3 : 2);
+    TAKES((int)batches[i].trips + 1, go_on(&held); wait_for(scene.self, &all, SESSIONS));
+    assert_int_equal(all.failed, 0);
+    for (size_t j = 0; j < SESSIONS; j++) assert_int_equal(moonpad_session_revision(sessions[j]), 1);
+    OK(moonpad_refresh(sessions[0], &failure));
+    assert_int_equal(host_read(sessions[0], "user:n", "").as.integer, SESSIONS);
+    if (batches[i].with_app > 0) {
+      assert_int_equal(host_read(sessions[0], "app:n", "").as.integer, (int)batches[i].with_app);
+    }
+    end_hold(scene.self, &held);
+    free_sessions(sessions);
+    linked_close(&scene);
+  }
+}
+
+/* ---- what is lost ---- */
+
+/* Two appends each, of which a round trip is lost. False: it was not one of them. */
+static bool lose_round_trip(link_fault fault, int n) {
+  static const char *const keys[] = {"n", "user:n", "app:n"};
+  linked scene;
+  answers all = {0};
+  moonpad_session *sessions[SESSIONS];
+  linked_open(&scene, "");
+  make_sessions(scene.self, sessions);
+  link_break(scene.link, fault, n);
+  for (int i = 0; i < 2; i++) {
+    for (int j = 0; j < SESSIONS; j++) increment(&all, sessions[j], keys, 3);
+  }
+  wait_for(scene.self, &all, 2 * SESSIONS);
+  bool has_broken = link_has_broken(scene.link);
+  link_mend(scene.link);
+  if (all.failed > 0) fail_msg("round trip %d: %s", n, all.errors[0].message);
+  for (int i = 0; i < SESSIONS; i++) {
+    OK(moonpad_refresh(sessions[i], &failure));
+    assert_int_equal(moonpad_session_revision(sessions[i]), 2);
+    assert_int_equal(host_event_count(sessions[i]), 2);
+    STATE(sessions[i], "{\"app:n\":40,\"n\":2,\"user:n\":40}");
+  }
+  free_sessions(sessions);
+  linked_close(&scene);
+  return has_broken;
+}
+
+static void test_what_is_lost_takes_effect_once(void **state) {
+  (void)state;
+  static const link_fault faults[] = {LINK_CUT_ANSWER, LINK_CUT_REQUEST};
+  for (size_t i = 0; i < COUNT(faults); i++) {
+    assert_true(lose_round_trip(faults[i], 1));
+    for (int n = 2; n < 8 && lose_round_trip(faults[i], n); n++) continue;
+  }
+}
+
+/* The server says nothing any more: what was sent may be stored, what was not says so. */
+static void test_a_silent_server_is_given_up(void **state) {
+  (void)state;
+  linked scene;
+  answers all = {0};
+  hold held;
+  moonpad_session *sessions[SESSIONS];
+  linked_open(&scene, "&connect_timeout=2");
+  scene.self->options.busy_timeout_ms = 1000;
+  host_reopen(scene.self);
+  make_sessions(scene.self, sessions);
+  moonpad_session *again = host_get(scene.self, "s0");
+  hold_worker(&scene, &held);
+  for (int j = 0; j < SESSIONS; j++) host_append_async(sessions[j], "{\"k\":1}", note_answer, &all);
+  host_append_async(sessions[1], "{\"k\":2}", note_answer, &all);
+  host_append_async(again, "{\"l\":1}", note_answer, &all);
+  link_break(scene.link, LINK_HANG, 2); /* behind that of go_on */
+  go_on(&held);
+  wait_for(scene.self, &all, SESSIONS + 2);
+  assert_int_equal(all.failed, SESSIONS + 2);
+  int sent = 0, behind = 0, untried = 0;
+  for (int i = 0; i < all.failed; i++) {
+    assert_int_equal(all.errors[i].code, MOONPAD_STORAGE);
+    const char *said = all.errors[i].message;
+    sent += strncmp(said, "it may have been stored", 23) == 0;
+    behind += strncmp(said, "an earlier append of this session object failed", 47) == 0;
+    untried += strncmp(said, "not tried", 9) == 0;
+  }
+  assert_int_equal(sent, SESSIONS);
+  assert_int_equal(behind, 1);
+  assert_int_equal(untried, 1);
+  link_mend(scene.link);
+  wait_for(scene.self, &held.done, 1);
+  server_disconnect(held.connection);
+  moonpad_session_free(held.session);
+  moonpad_session_free(again);
+  free_sessions(sessions);
+  linked_close(&scene);
+}
+
+/* ---- a row that somebody else has locked ---- */
+
+static void test_a_locked_session_holds_up_no_other(void **state) {
+  host *self = *state;
+  static const char *const keys[] = {"n", "user:n", "app:n"};
+  answers all = {0};
+  moonpad_session *sessions[SESSIONS];
+  self->options.busy_timeout_ms = 200;
+  host_reopen(self);
+  make_sessions(self, sessions);
+  server_connection *other = server_connect(behind_scheme(self));
+  server_run(other, "BEGIN; SELECT FROM sessions WHERE session_id = 's7' FOR UPDATE");
+  for (int i = 0; i < SESSIONS; i++) increment(&all, sessions[i], keys, 3);
+  wait_for(self, &all, SESSIONS);
+  assert_int_equal(all.failed, 1);
+  assert_int_equal(all.errors[0].code, MOONPAD_BUSY);
+  server_run(other, "ROLLBACK");
+  increment(&all, sessions[7], keys, 3);
+  wait_for(self, &all, SESSIONS + 1);
+  assert_int_equal(all.failed, 1);
+  STATE(sessions[7], "{\"app:n\":20,\"n\":1,\"user:n\":20}");
+  server_disconnect(other);
+  free_sessions(sessions);
+}
+
+/* ---- two services that write the same sessions, users and app ---- */
+
+#define USERS  3
+#define ROUNDS 60
+
+typedef struct writer {
+  pthread_t thread;
+  host *self;
+  moonpad_service *service;
+  moonpad_session *sessions[SESSIONS];
+  answers all;
+  int seed;
+} writer;
+
+/* Some write the user's keys, some the app's, some both, in another order each time. */
+static void *write_on(void *context) {
+  static const char *const keys[] = {"n", "user:n", "app:n"};
+  static const char *const of_app[] = {"n", "app:n"};
+  writer *self = context;
+  for (int round = 0; round < ROUNDS; round++) {
+    for (int i = 0; i < SESSIONS; i++) {
+      moonpad_session *session = self->sessions[(i * (self->seed == 0 ? 3 : 7) + round) % SESSIONS];
+      if (i % 4 == 0) {
+        increment(&self->all, session, of_app, 2);
+      } else {
+        increment(&self->all, session, keys, (size_t)(1 + i % 3));
+      }
+    }
+    while (self->all.done < (round + 1) * SESSIONS) moonpad_poll(self->service, TIMEOUT_MS);
+  }
+  return NULL;
+}
+
+static long deadlocks_so_far(server_connection *connection) {
+  return server_number(connection, "SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()");
+}
+
+static void open_writer(writer *made, host *self, int seed) {
+  *made = (writer){.self = self, .seed = seed};
+  OK(moonpad_open(T(self->url), &self->options, &made->service, &failure));
+  for (int i = 0; i < SESSIONS; i++) {
+    char id[16], user[16];
+    snprintf(id, sizeof id, "s%d", i);
+    snprintf(user, sizeof user, "u%d", i % USERS);
+    moonpad_session_name name = {T("app"), T(user), T(id)};
+    moonpad_status status = moonpad_create_session(made->service, &name, T("{}"), &made->sessions[i], &failure);
+    if (status == MOONPAD_ALREADY_EXISTS) {
+      status = moonpad_get_session(made->service, &name, NULL, &made->sessions[i], &failure);
+    }
+    OK(status);
+  }
+}
+
+static void test_no_two_transactions_wait_for_each_other(void **state) {
+  host *self = *state;
+  writer writers[2];
+  server_connection *connection = server_connect(behind_scheme(self));
+  long before = deadlocks_so_far(connection);
+  for (int i = 0; i < 2; i++) open_writer(&writers[i], self, i);
+  for (int i = 0; i < 2; i++) assert_int_equal(pthread_create(&writers[i].thread, NULL, write_on, &writers[i]), 0);
+  for (int i = 0; i < 2; i++) pthread_join(writers[i].thread, NULL);
+  for (int i = 0; i < 2; i++) {
+    if (writers[i].all.failed > 0) fail_msg("%s", writers[i].all.errors[0].message);
+    OK(moonpad_refresh(writers[i].sessions[0], &failure));
+    /* One in four adds to it, and of the others one in three. */
+    assert_int_equal(host_read(writers[i].sessions[0], "app:n", "").as.integer, 2 * ROUNDS * 10);
+    for (int j = 0; j < SESSIONS; j++) moonpad_session_free(writers[i].sessions[j]);
+  }
+  for (int i = 0; i < 2; i++) moonpad_service_release(writers[i].service);
+  nanosleep(&(struct timespec){.tv_nsec = 200000000}, NULL); /* until the server has counted */
+  assert_int_equal(deadlocks_so_far(connection), before);
+  server_disconnect(connection);
+}
+
+#define OWN(test)                                                                                                      \
+  { #test " on postgresql:", test, NULL, NULL, NULL }
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      OWN(test_a_batch_takes_one_round_trip),
+      OWN(test_what_is_lost_takes_effect_once),
+      OWN(test_a_silent_server_is_given_up),
+      ON_STORE(test_a_locked_session_holds_up_no_other, "postgresql:"),
+      ON_STORE(test_no_two_transactions_wait_for_each_other, "postgresql:"),
+  };
+  return HOST_RUN(tests);
+}
