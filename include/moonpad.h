@@ -309,7 +309,9 @@ typedef void (*moonpad_random_function)(void *context, unsigned char bytes[16]);
 
 /*
 ** Receives the failures that no call can report: those of asynchronous appends that had no
-** callback, or were dropped before they were polled. `message` is borrowed for the call.
+** callback, or were dropped before they were polled. Also told is, as `storage`, that the store has
+** lost events that a session object knew; the call that found out has brought the object to what is
+** stored. `message` is borrowed for the call.
 ** May call: moonpad_status_name, and no other function of moonpad; it must not wait for a thread
 ** that is in one.
 ** Threads: any, several at the same time.

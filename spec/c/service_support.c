@@ -96,8 +96,8 @@ static void host_log(void *context, moonpad_status status, const char *message) 
   pthread_mutex_lock(&self->lock);
   self->warnings++;
   self->last_warning = status;
+  snprintf(self->last_said, sizeof self->last_said, "%s", message);
   pthread_mutex_unlock(&self->lock);
-  assert_non_null(message);
 }
 
 /* The variable with the URL of a store's server, or NULL: it has none. */

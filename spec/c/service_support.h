@@ -50,6 +50,7 @@ typedef struct host {
   unsigned seed; /* what the next random bytes are made of */
   int warnings;
   moonpad_status last_warning;
+  char last_said[512];                         /* by it */
   bool (*at_memory)(void *context, bool asks); /* may be NULL; see host_at_memory */
   void *at_memory_context;
   char folder[64];

@@ -103,6 +103,11 @@ static inline int64_t mp_session_first_event(const moonpad_session *session) {
   return session->first_event;
 }
 
+/* How often the store has been found to have lost events, whose revisions others may have since. */
+static inline unsigned mp_session_times_lost(const moonpad_session *session) {
+  return atomic_load(&session->service->times_lost);
+}
+
 /* About how much memory it takes, for the collector. */
 static inline size_t mp_session_memory(const moonpad_session *session) {
   return sizeof *session + 2 * session->view.state_bytes;

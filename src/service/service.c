@@ -154,6 +154,7 @@ static moonpad_status open_in(mp_env *env, moonpad_string url, const moonpad_opt
     return mp_no_memory(error);
   }
   atomic_init(&made->references, 1);
+  atomic_init(&made->times_lost, 0);
   made->env = env;
   made->options = *options;
   /* The list is the caller's. */

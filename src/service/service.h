@@ -52,6 +52,8 @@
 
 struct moonpad_service {
   atomic_uint references;
+  /* How often a session object has found that the store has lost events of its session. */
+  atomic_uint times_lost;
   mp_env *env;
   moonpad_options options;
   mp_store *store;

@@ -20,7 +20,8 @@ end
 -- The prompt of an agent as it is now.
 local function wholePrompt(seen, agentName, branch)
   local key = agentName .. "\0" .. (branch or "")
-  local prompt, last = seen.prompts[key], seen:last()
+  local last = seen:last()
+  local prompt = seen.prompts[key]
   if isCurrent(prompt, seen) then
     for revision = prompt.last + 1, last do
       prompt:add(seen:event(revision))

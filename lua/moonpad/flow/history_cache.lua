@@ -9,6 +9,8 @@ local historyCache = {}
 ---@field id integer of the session's creation
 ---@field cache table of its service
 ---@field events table<integer, table[]> in chunks, see session_history
+---@field last integer the highest revision of these
+---@field timesLost integer see historyCache.use
 ---@field beginnings table<string, integer> revisions at which invocations begin, as far as they were asked for
 ---@field prompts table<string, moonpad.Prompt> see contents
 ---@field bytes integer about what all this takes
@@ -40,28 +42,38 @@ local function linkAsNewest(cache, kept)
   cache.newest = kept
 end
 
----What is kept of a session, which is being used now.
----@param service moonpad.Service
----@param id integer of the session's creation
----@return moonpad.KeptHistory
-function historyCache.use(service, id)
-  local cache = cacheOf(service)
-  local kept = cache.sessions[id]
-  if kept then
-    unlink(cache, kept)
-  else
-    kept = { id = id, cache = cache, events = {}, beginnings = {}, prompts = {}, bytes = 0 }
-    cache.sessions[id] = kept
-  end
-  linkAsNewest(cache, kept)
-  return kept
-end
-
 local function drop(cache, kept)
   unlink(cache, kept)
   cache.sessions[kept.id] = nil
   cache.bytes = cache.bytes - kept.bytes
   kept.isDropped = true
+end
+
+---What is kept of a session, which is being used now. Nothing of it is used any more where the
+---store has lost events since, or is likely to, because more is kept than the session has: others
+---may have come in their place.
+---@param service moonpad.Service
+---@param id integer of the session's creation
+---@param last integer the session's revision
+---@param timesLost integer how often the store has been found to have lost events
+---@return moonpad.KeptHistory
+function historyCache.use(service, id, last, timesLost)
+  local cache = cacheOf(service)
+  local kept = cache.sessions[id]
+  if kept and (kept.last > last or kept.timesLost ~= timesLost) then
+    drop(cache, kept)
+    kept = nil
+  end
+  if kept then
+    unlink(cache, kept)
+  else
+    kept = {
+      id = id, cache = cache, events = {}, last = 0, timesLost = timesLost, beginnings = {}, prompts = {}, bytes = 0,
+    }
+    cache.sessions[id] = kept
+  end
+  linkAsNewest(cache, kept)
+  return kept
 end
 
 ---Counts what has been added, and makes room for it. A session that is too large for the cache

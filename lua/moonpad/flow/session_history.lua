@@ -10,6 +10,7 @@ local sessionHistory = {}
 
 ---@class moonpad.SessionHistory: moonpad.EventList
 ---@field session moonpad.Session
+---@field service moonpad.Service
 ---@field first integer the revision of the first event that the run sees
 ---@field kept moonpad.KeptHistory
 ---@field earlier table[] of before that event, which the run sees as well, oldest first
@@ -21,10 +22,21 @@ SessionHistory.__index = SessionHistory
 ---@param service moonpad.Service the session's
 ---@return moonpad.SessionHistory
 function sessionHistory.open(session, service)
-  local id, first = core.historyOf(session)
-  local kept = historyCache.use(service, id)
-  return setmetatable({ session = session, first = first, kept = kept, earlier = {}, prompts = kept.prompts },
-    SessionHistory)
+  local self = setmetatable({ session = session, service = service, earlier = {} }, SessionHistory)
+  self:begin()
+  return self
+end
+
+function SessionHistory:begin()
+  local id, first, timesLost = core.historyOf(self.session)
+  local kept = historyCache.use(self.service, id, self.session.revision, timesLost)
+  self.first, self.kept, self.prompts = first, kept, kept.prompts
+end
+
+-- An append may have found that the store has lost events: they are not seen any more.
+function SessionHistory:forgetLost()
+  local _, _, timesLost = core.historyOf(self.session)
+  if timesLost ~= self.kept.timesLost then self:begin() end
 end
 
 ---- Events
@@ -73,6 +85,7 @@ function SessionHistory:read(revision)
   local read = normalize(history.cleaned(ok, event, hasNull))
   if ok then
     keep(self.kept.events, revision, read)
+    self.kept.last = math.max(self.kept.last, revision)
     historyCache.grow(self.kept, BYTES_FOR_EVENT + memoryOf(read.content and read.content.parts))
     coroutines.keepPace(1 + bytes // ORDINARY_BYTES)
   end
@@ -94,13 +107,14 @@ end
 ---The revision of the last event.
 ---@return integer
 function SessionHistory:last()
+  self:forgetLost()
   return self.session.revision
 end
 
 ---- As a list
 
 function SessionHistory:length()
-  return self.session.revision - self.first + 1
+  return self:last() - self.first + 1
 end
 
 function SessionHistory:at(position)

@@ -719,6 +719,7 @@ function core.readEvent(session, revision) end
 ---@param session moonpad.Session that was read without `afterTimestamp`
 ---@return integer id of its creation, unique in the service
 ---@return integer first the revision of the first event
+---@return integer timesLost how often the store has been found to have lost events of a session
 ---@nodiscard
 function core.historyOf(session) end
 

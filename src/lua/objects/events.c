@@ -177,12 +177,16 @@ static int read_event(lua_State *L) {
   return read_or_wait(L, binding, object, WANTED_KEPT, position);
 }
 
-/* core.historyOf(session) -> the id of its creation, the revision of the first event it shows */
+/*
+** core.historyOf(session) -> the id of its creation, the revision of the first event it shows, how
+** often the store has lost events
+*/
 static int history_of(lua_State *L) {
   const mp_session_object *object = mp_check_session(L, mp_lua_of(L), 1, "core.historyOf");
   lua_pushinteger(L, mp_session_number(object->session));
   lua_pushinteger(L, mp_session_first_event(object->session));
-  return 2;
+  lua_pushinteger(L, mp_session_times_lost(object->session));
+  return 3;
 }
 
 void mp_events_module(lua_State *L, int binding_index) {

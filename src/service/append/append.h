@@ -96,7 +96,7 @@ typedef struct mp_operation {
   int64_t known_change;
   /* What the key took of the session's state. */
   size_t bytes_before;
-  /* Of an increment or append: what the session object showed; counted. */
+  /* What the session object showed; counted. */
   mp_value *previous_value;
 
   /* Asynchronous appends only: what it is to show from then on; counted. */
@@ -138,6 +138,8 @@ typedef struct mp_append {
   mp_known_turns turns;
   /* The session object, where no other thread uses it during the transaction; else NULL. */
   moonpad_session *live;
+  /* Scopes of which `snapshot` counts for nothing: an append ahead of it was ahead (ahead.h). */
+  unsigned distrusted_scopes;
   /* No change set's writes go along. */
   bool by_hand;
   /* As in the request. NULL also where an asynchronous append does not need it any more. */

@@ -2,6 +2,7 @@
 #include "service/append/append.h"
 
 #include "service/changes/changes.h"
+#include "service/session/ahead.h"
 
 /* The view takes over the draft's reference, where it has one. */
 static void show_result(moonpad_session *session, mp_operation *operation, int64_t revision) {
@@ -28,6 +29,7 @@ void mp_append_apply(mp_append *append, moonpad_session *session) {
   }
   mp_append_keep_house(append, session);
   if (append->changes != NULL && append->duplicate) moonpad_changes_discard(append->changes);
+  if (complete) mp_session_take_back(session, &append->others, &append->facts.row);
   if (complete) session->row = append->row;
   moonpad_changes *writer = append->by_hand ? session->own : append->changes;
   if (writer != NULL) mp_changes_note_appended(writer);

@@ -4,6 +4,7 @@
 #include "base/error.h"
 #include "service/append/store_queued.h"
 #include "service/changes/changes.h"
+#include "service/session/ahead.h"
 
 struct mp_job {
   /* The first member. */
@@ -233,6 +234,7 @@ static void apply_shown(mp_job *job, moonpad_session *session) {
   if (is_stored) mp_append_keep_house(append, session);
   if (!is_stored && !session->in_flight.has_failed) show_stored_again(&job->queued.in_flight, session);
   for (size_t i = 0; i < append->count; i++) mp_view_expect_done(&session->view, append->operations[i].entry);
+  if (knows_others) mp_session_take_back(session, &append->others, &append->facts.row);
   if (knows_others) session->row = append->row;
 }
 

@@ -58,7 +58,11 @@ static moonpad_status look_once(mp_append *append, mp_tx *tx, moonpad_error *err
   look.each_state = note_others;
   look.each_event = note_duplicate;
   look.context = append;
+  for (int scope = 0; scope < MP_STORED_SCOPES; scope++) {
+    if ((append->distrusted_scopes & MP_HEAD(scope)) != 0) look.since[scope] = MP_EVERY_KEY;
+  }
   moonpad_status status = mp_look_for_changed_keys(tx, &look, &append->others, &append->facts, error);
+  append->others.ahead_scopes |= append->distrusted_scopes;
   append->row = append->facts.row;
   append->has_looked = status == MOONPAD_OK;
   return status;

@@ -74,15 +74,19 @@ static bool plan_sum(const mp_append *append, mp_operation *operation, mp_guarde
   return status == MOONPAD_OK;
 }
 
-/* The newest revision of the key that is no conflict; the store refuses when the key is newer. */
+/*
+** The newest revision of the key that is no conflict; the store refuses when the key is newer. It
+** is not overtaken as far as the object knows.
+*/
 static int64_t guard(mp_append *append, const mp_operation *operation) {
   int64_t known = mp_append_last_change(append, operation);
   if (!operation->checked) return MP_UNGUARDED;
-  return known > operation->base && !mp_append_is_overtaken(append, operation) ? known : operation->base;
+  return known > operation->base ? known : operation->base;
 }
 
 static bool plan_operation(mp_append *append, mp_operation *operation, mp_guarded *planned) {
   moonpad_string key = mp_key_text(operation->key);
+  if (mp_append_is_overtaken(append, operation)) return false;
   *planned = (mp_guarded){.kind = operation->kind == MP_REMOVE ? MP_GUARDED_REMOVE : MP_GUARDED_SET,
                           .scope = operation->scope,
                           .key = mp_scope_strip(operation->scope, key),
@@ -176,7 +180,8 @@ static bool may_trim(const mp_append *append) {
 static bool make_plan(making *made) {
   mp_append *append = made->append;
   const moonpad_options *options = &append->service->options;
-  if (!reserve(made) || may_trim(append) || !mp_append_reserve_notes(append)) return false;
+  if (!reserve(made) || may_trim(append) || append->distrusted_scopes != 0) return false;
+  if (!mp_append_reserve_notes(append)) return false;
   if (!plan_operations(made) || !write_event(append, made->operations, made->unresolved)) return false;
   made->span_count = 1;
   take_spans(made, append->stored);

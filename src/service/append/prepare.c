@@ -8,6 +8,7 @@
 #include "core/event_read.h"
 #include "core/json_scan.h"
 #include "service/changes/changes.h"
+#include "service/session/ahead.h"
 
 static bool reserve_operation(mp_append *append) {
   if (append->count < append->capacity) return true;
@@ -29,7 +30,7 @@ static mp_operation *add_operation(mp_append *append, mp_operation_kind kind, mp
   operation->base = 0;
   operation->known_change = entry->revision;
   operation->entry = entry;
-  operation->previous_value = mp_is_computed(kind) ? mp_value_retain(entry->value) : NULL;
+  operation->previous_value = mp_value_retain(entry->value);
   operation->expected = NULL;
   operation->bytes_before = entry->bytes;
   operation->result = NULL;
@@ -196,6 +197,7 @@ static void init_append(mp_append *append, moonpad_session *session, const mp_ap
   append->id_given = append->timestamp_given = append->delta_unchanged = false;
   append->snapshot = session->row;
   append->live = NULL;
+  append->distrusted_scopes = 0;
   append->by_hand = request->changes == NULL;
   append->changes = request->changes;
   append->expected_revision = request->expected_revision;
@@ -239,6 +241,7 @@ static moonpad_status add_operations(mp_append *append, moonpad_session *session
 
 moonpad_status mp_append_prepare(mp_append *append, moonpad_session *session, const mp_append_request *request,
                                  moonpad_error *error) {
+  mp_session_forget_taken_back(session);
   init_append(append, session, request);
   moonpad_status status = mp_event_draft_read(append->env, request->event, request->is_trusted, &append->draft, error);
   if (status != MOONPAD_OK) return status;

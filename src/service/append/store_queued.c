@@ -25,7 +25,9 @@ static bool fails_with_earlier(mp_queued_append *job) {
 static moonpad_status run_job(mp_tx *tx, mp_queued_append *job) {
   if (fails_with_earlier(job)) return MOONPAD_OK;
   job->error.code = MOONPAD_OK;
+  job->append.distrusted_scopes = job->failure->ahead_scopes;
   moonpad_status status = mp_append_run(tx, &job->append, &job->error);
+  job->failure->ahead_scopes |= job->append.others.ahead_scopes;
   if (status == MOONPAD_OK) return MOONPAD_OK;
   bool refused = status == MOONPAD_CONFLICT || status == MOONPAD_NOT_FOUND || status == MOONPAD_ALREADY_EXISTS ||
                  status == MOONPAD_INVALID_ARGUMENT || status == MOONPAD_LIMIT;
@@ -140,7 +142,10 @@ static size_t take_round(mp_queued_append **jobs, size_t *count, mp_queued_appen
 static size_t send_round(mp_queued_append **jobs, size_t count, moonpad_error *error) {
   mp_append_sending sendings[MP_BACKLOG_BATCH];
   size_t left = 0;
-  for (size_t i = 0; i < count; i++) sendings[i] = (mp_append_sending){&jobs[i]->append, &jobs[i]->error, false, 0};
+  for (size_t i = 0; i < count; i++) {
+    sendings[i] = (mp_append_sending){&jobs[i]->append, &jobs[i]->error, false, 0};
+    jobs[i]->append.distrusted_scopes = jobs[i]->failure->ahead_scopes;
+  }
   mp_append_send(sendings, count);
   for (size_t i = 0; i < count; i++) {
     mp_queued_append *job = jobs[i];

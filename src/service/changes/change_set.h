@@ -150,6 +150,12 @@ static inline int64_t mp_changes_seen_at(const moonpad_changes *changes, mp_scop
   return changes->in_call ? changes->began_at[scope] : mp_snapshot_revision(changes->session, scope);
 }
 
+/* Whose revisions its base is one of: temporary keys go with those of the session. */
+static inline mp_scope mp_change_base_scope(const mp_change *change) {
+  mp_scope scope = change->entry->scope;
+  return scope == MP_SCOPE_TEMP ? MP_SCOPE_SESSION : scope;
+}
+
 /* Was what lies below looked at, and can it not have changed since for this set? */
 static inline bool mp_change_knows_below(const mp_change *change) {
   return change->under != NULL && (change->under != &change->below_value || change->owner->in_call);

@@ -149,15 +149,9 @@ moonpad_status mp_change_look(moonpad_changes *changes, moonpad_string key, mp_c
 
 /* ---- marks ---- */
 
-/* Temporary keys go with those of the session. */
-static mp_scope base_scope(const mp_change *change) {
-  mp_scope scope = change->entry->scope;
-  return scope == MP_SCOPE_TEMP ? MP_SCOPE_SESSION : scope;
-}
-
 void mp_change_touch(mp_change *change, bool reading) {
   const moonpad_changes *changes = change->owner;
-  mp_scope scope = base_scope(change);
+  mp_scope scope = mp_change_base_scope(change);
   if (!change->touched) {
     change->touched = true;
     change->read = changes->all_read;

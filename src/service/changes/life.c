@@ -60,6 +60,52 @@ static void refreshed(moonpad_session *session) {
   for (moonpad_changes *changes = session->sets; changes != NULL; changes = changes->next) rebase(changes);
 }
 
+/*
+** A key that is stored otherwise than it was shown has a base before what is stored, so that a
+** write of it conflicts; no other base is later than what is stored.
+*/
+static void take_key_back(mp_change *change, const mp_session_row *stored) {
+  mp_scope scope = mp_change_base_scope(change);
+  int64_t last = mp_row_revision(stored, scope), seen = change->owner->clean_at[scope];
+  if (change->entry->is_taken_back) last = change->entry->revision - 1;
+  if (!change->pending && change->base < seen) change->base = seen;
+  if (change->base > last) change->base = last;
+}
+
+/* Up to which revision of each scope what was shown is what is stored. */
+static void find_common(const mp_view *view, const mp_session_row *stored, int64_t common[MP_STORED_SCOPES]) {
+  for (int scope = 0; scope < MP_STORED_SCOPES; scope++) common[scope] = mp_row_revision(stored, (mp_scope)scope);
+  size_t position = 0;
+  for (const mp_map_slot *slot; (slot = mp_map_next(&view->entries, &position)) != NULL;) {
+    const mp_view_entry *entry = slot->value;
+    if (entry->is_taken_back && entry->revision <= common[entry->scope]) common[entry->scope] = entry->revision - 1;
+  }
+}
+
+static void take_set_back(moonpad_changes *changes, unsigned scopes, const mp_session_row *stored,
+                          const int64_t common[MP_STORED_SCOPES]) {
+  size_t position = 0;
+  for (const mp_map_slot *slot; (slot = mp_map_next(&changes->map, &position)) != NULL;) {
+    mp_change *change = slot->value;
+    bool is_back = (scopes & MP_HEAD(mp_change_base_scope(change))) != 0;
+    if (is_back && change->touched) take_key_back(change, stored);
+  }
+  for (int scope = 0; scope < MP_STORED_SCOPES; scope++) {
+    if ((scopes & MP_HEAD(scope)) == 0) continue;
+    if (changes->all_base[scope] > common[scope]) changes->all_base[scope] = common[scope];
+    if (changes->began_at[scope] > common[scope]) changes->began_at[scope] = common[scope];
+    changes->clean_at[scope] = 0;
+  }
+}
+
+static void taken_back(moonpad_session *session, unsigned scopes, const mp_session_row *stored) {
+  int64_t common[MP_STORED_SCOPES];
+  find_common(&session->view, stored, common);
+  for (moonpad_changes *changes = session->sets; changes != NULL; changes = changes->next) {
+    take_set_back(changes, scopes, stored, common);
+  }
+}
+
 /* It is about to be freed: its change sets forget what they hold of it. */
 static void freeing(moonpad_session *session) {
   moonpad_changes_free(session->own);
@@ -78,7 +124,7 @@ static void freeing(moonpad_session *session) {
 }
 
 static void link_to_session(moonpad_changes *changes, moonpad_session *session) {
-  static const mp_session_hooks hooks = {refreshed, freeing};
+  static const mp_session_hooks hooks = {refreshed, taken_back, freeing};
   changes->next = session->sets;
   session->sets = changes;
   session->hooks = &hooks;

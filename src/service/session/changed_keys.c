@@ -6,12 +6,12 @@
 void mp_changed_keys_init(mp_changed_keys *changed, mp_env *env) {
   mp_entries_init(&changed->found, env);
   changed->view = NULL;
-  changed->complete_scopes = 0;
+  changed->complete_scopes = changed->ahead_scopes = 0;
 }
 
 void mp_changed_keys_clear(mp_changed_keys *changed) {
   mp_entries_clear(&changed->found);
-  changed->complete_scopes = 0;
+  changed->complete_scopes = changed->ahead_scopes = 0;
 }
 
 void mp_changed_keys_free(mp_changed_keys *changed) {
@@ -59,10 +59,35 @@ void mp_changed_keys_note_complete(mp_changed_keys *changed, const mp_facts *fac
   }
 }
 
+/* Of these scopes, all keys will be asked for. */
+static unsigned find_ahead(mp_look *look, const mp_session_row *row) {
+  unsigned ahead = 0;
+  for (int scope = 0; scope < MP_STORED_SCOPES; scope++) {
+    bool is_asked = (look->heads & MP_HEAD(scope)) != 0 && look->since[scope] != MP_NO_KEYS;
+    if (!is_asked || look->since[scope] <= mp_row_revision(row, (mp_scope)scope)) continue;
+    look->since[scope] = MP_EVERY_KEY;
+    ahead |= MP_HEAD(scope);
+  }
+  return ahead;
+}
+
+static moonpad_status look_again(mp_tx *tx, mp_look *look, mp_changed_keys *changed, mp_facts *facts,
+                                 moonpad_error *error) {
+  for (size_t i = 0; i < look->key_count; i++) {
+    mp_value_release(changed->found.env, look->keys[i].value);
+    look->keys[i].value = NULL;
+  }
+  mp_changed_keys_clear(changed);
+  return tx->ops->look(tx, look, facts, error);
+}
+
 moonpad_status mp_look_for_changed_keys(mp_tx *tx, mp_look *look, mp_changed_keys *changed, mp_facts *facts,
                                         moonpad_error *error) {
   mp_changed_keys_clear(changed);
   moonpad_status status = tx->ops->look(tx, look, facts, error);
+  unsigned ahead = status == MOONPAD_OK ? find_ahead(look, &facts->row) : 0;
+  if (ahead != 0) status = look_again(tx, look, changed, facts, error);
+  changed->ahead_scopes = ahead;
   if (status == MOONPAD_OK) mp_changed_keys_note_complete(changed, facts);
   return status;
 }
@@ -90,28 +115,39 @@ bool mp_changed_keys_reserve(const mp_changed_keys *changed, mp_view *view) {
   return true;
 }
 
-/* Marks what the view has of the scopes that were found complete. */
-static void mark_stale(const mp_view *view, unsigned complete_scopes) {
+static bool is_in(const mp_view_entry *entry, unsigned scopes) {
+  return entry->scope != MP_SCOPE_TEMP && (scopes & MP_HEAD(entry->scope)) != 0;
+}
+
+/*
+** Marks what the view has of the scopes that were found complete. Of those that it is ahead in, no
+** key has a later revision than is stored.
+*/
+static void mark_stale(const mp_view *view, const mp_changed_keys *changed, const mp_session_row *row) {
   size_t position = 0;
   for (const mp_map_slot *slot; (slot = mp_map_next(&view->entries, &position)) != NULL;) {
     mp_view_entry *entry = slot->value;
-    bool is_complete = entry->scope != MP_SCOPE_TEMP && (complete_scopes & MP_HEAD(entry->scope)) != 0;
-    entry->stale = is_complete && mp_view_stored(entry) != NULL;
+    int64_t last = mp_row_revision(row, entry->scope);
+    entry->stale = is_in(entry, changed->complete_scopes) && mp_view_stored(entry) != NULL;
+    if (is_in(entry, changed->ahead_scopes) && entry->revision > last) entry->revision = last;
   }
 }
 
 /* Removes what is still marked: it was not found again. */
-static void remove_stale(mp_view *view, const mp_session_row *row) {
+static void remove_stale(mp_view *view, const mp_changed_keys *changed, const mp_session_row *row) {
   size_t position = 0;
   for (const mp_map_slot *slot; (slot = mp_map_next(&view->entries, &position)) != NULL;) {
     mp_view_entry *entry = slot->value;
-    if (entry->stale) mp_view_set(view, entry, NULL, mp_row_revision(row, entry->scope));
+    if (entry->stale) {
+      mp_view_set(view, entry, NULL, mp_row_revision(row, entry->scope));
+      if (is_in(entry, changed->ahead_scopes)) entry->is_taken_back = true;
+    }
     entry->stale = false;
   }
 }
 
 void mp_changed_keys_apply(const mp_changed_keys *changed, mp_view *view, const mp_session_row *row) {
-  if (changed->complete_scopes != 0) mark_stale(view, changed->complete_scopes);
+  if (changed->complete_scopes != 0) mark_stale(view, changed, row);
   for (size_t i = 0; i < changed->found.count; i++) {
     const mp_entry *found = &changed->found.items[i];
     mp_view_entry *entry = mp_map_get_hashed(&view->entries, found->key.data, found->key.length, found->hash);
@@ -120,6 +156,7 @@ void mp_changed_keys_apply(const mp_changed_keys *changed, mp_view *view, const 
     mp_value *stored = mp_view_stored(entry);
     bool is_known = entry->revision == found->revision && mp_equal_values(stored, found->value);
     mp_view_set(view, entry, is_known ? stored : found->value, found->revision);
+    if (!is_known && is_in(entry, changed->ahead_scopes)) entry->is_taken_back = true;
   }
-  if (changed->complete_scopes != 0) remove_stale(view, row);
+  if (changed->complete_scopes != 0) remove_stale(view, changed, row);
 }

@@ -19,6 +19,8 @@ typedef struct mp_changed_keys {
   mp_view *view;
   /* Scopes (MP_HEAD) of which `found` is the complete state: what it lacks is gone. */
   unsigned complete_scopes;
+  /* Those of which the asker knew a later revision than is stored (session/ahead.h). */
+  unsigned ahead_scopes;
 } mp_changed_keys;
 
 void mp_changed_keys_init(mp_changed_keys *changed, mp_env *env);
@@ -33,7 +35,9 @@ void mp_changed_keys_note_complete(mp_changed_keys *changed, const mp_facts *fac
 ** `snapshot`; NULL: for all of its keys.
 */
 mp_look mp_look_at(const mp_session_ref *ref, const mp_session_row *snapshot, mp_changed_keys *changed);
-/* Clears `changed`, then asks. */
+/*
+** Clears `changed`, then asks; of a scope that the asker is ahead in, once more for all keys.
+*/
 moonpad_status mp_look_for_changed_keys(mp_tx *tx, mp_look *look, mp_changed_keys *changed, mp_facts *facts,
                                         moonpad_error *error);
 

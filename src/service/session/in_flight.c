@@ -41,6 +41,7 @@ static void apply_one(mp_in_flight *append) {
   if (queue->unapplied > 0) return;
   queue->failure->error.code = MOONPAD_OK;
   queue->failure->is_final = queue->has_failed = false;
+  queue->failure->ahead_scopes = 0;
 }
 
 void mp_in_flight_apply(mp_in_flight *last) {

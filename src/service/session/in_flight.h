@@ -20,6 +20,11 @@ typedef struct mp_failure {
   moonpad_error error;
   /* False: it was found in a transaction that may still be rolled back and run again. */
   bool is_final;
+  /*
+  ** Scopes that one of them was ahead in (ahead.h): those behind it were prepared with revisions of
+  ** the same history, which is gone.
+  */
+  unsigned ahead_scopes;
 } mp_failure;
 
 /* One append, from its call until a poll has reported it. Its maker embeds it as first member. */

@@ -41,6 +41,11 @@ void mp_own_writes_undo(mp_own_writes *own, mp_own_note *note) {
   if (note->by != NULL) note->by->last = note->last;
 }
 
+void mp_own_writes_clear(mp_own_writes *own) {
+  own->from = own->to = 0;
+  for (mp_branch_write *by = own->branches; by != NULL; by = by->next) by->last = 0;
+}
+
 void mp_own_writes_free(mp_env *env, mp_own_writes *own) {
   for (mp_branch_write *by; (by = own->branches) != NULL;) {
     own->branches = by->next;

@@ -47,6 +47,8 @@ bool mp_own_writes_reserve(mp_env *env, mp_own_writes *own, mp_key *branch, mp_o
 void mp_own_writes_note(mp_own_writes *own, int64_t before, int64_t after, mp_own_note *note);
 /* That was not stored after all. Of several notes the last one goes first. */
 void mp_own_writes_undo(mp_own_writes *own, mp_own_note *note);
+/* None of the object's writes is stored any more. Room for branches stays. */
+void mp_own_writes_clear(mp_own_writes *own);
 void mp_own_writes_free(mp_env *env, mp_own_writes *own);
 
 /*

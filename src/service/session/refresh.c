@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "service/names.h"
+#include "service/session/ahead.h"
 
 static moonpad_status refresh_in(mp_tx *tx, void *context, moonpad_error *error) {
   mp_refreshing *refresh = context;
@@ -39,6 +40,7 @@ bool mp_refresh_fits(const mp_refreshing *refresh, const moonpad_session *sessio
 moonpad_status mp_refresh_apply(mp_refreshing *refresh, moonpad_session *session, moonpad_error *error) {
   if (!mp_changed_keys_reserve(&refresh->changes, &session->view)) return mp_no_memory(error);
   mp_changed_keys_apply(&refresh->changes, &session->view, &refresh->row);
+  mp_session_take_back(session, &refresh->changes, &refresh->row);
   session->row = refresh->row;
   if (session->hooks != NULL) session->hooks->refreshed(session);
   return MOONPAD_OK;

@@ -23,6 +23,8 @@
 typedef struct mp_session_hooks {
   /* It has taken in what others stored (mp_refresh_apply). */
   void (*refreshed)(moonpad_session *session);
+  /* It was ahead of the store in these scopes (ahead.h); `stored` is what the store had then. */
+  void (*taken_back)(moonpad_session *session, unsigned scopes, const mp_session_row *stored);
   /* It is about to be freed. Its appends are done. */
   void (*freeing)(moonpad_session *session);
 } mp_session_hooks;
@@ -69,6 +71,9 @@ struct moonpad_session {
 
   /* Its oldest turns, for appends that trim. */
   mp_known_turns turns;
+
+  /* An entry of the view has is_taken_back. */
+  bool has_taken_back;
 
   /* Memory for the next event that is appended. */
   mp_buffer scratch;

@@ -30,6 +30,11 @@ typedef struct mp_view_entry {
   unsigned in_flight;
   /* Within mp_changed_keys_apply: it was not found in the store again. */
   bool stale;
+  /*
+  ** The store holds something else than what this object knew of a later revision (ahead.h): `own`
+  ** counts for nothing, until mp_session_forget_taken_back empties it.
+  */
+  bool is_taken_back;
   /* Used only by the thread that stores the object's appends (own_writes.h). */
   mp_own_writes own;
 } mp_view_entry;

@@ -1,0 +1,52 @@
+--- A store that loses events, as after a failover or when a backup is restored: it is kept, and put
+--- back under the session objects that know more.
+local support = require "spec.support"
+
+local quote = support.quote
+
+local setBack = {}
+
+local TABLES <const> = { "apps", "users", "sessions", "state", "base_state", "events" }
+
+local function run(command)
+  assert(os.execute(command), command)
+end
+
+local function runSql(url, schema, statements)
+  local sql = ("SET client_min_messages = error; SET search_path = %s; BEGIN; %s COMMIT"):format(schema, statements)
+  run(("psql -q -X -v ON_ERROR_STOP=1 %s -c %s >/dev/null"):format(quote(url), quote(sql)))
+end
+
+local function onServer(rest)
+  local url, schema = rest:match "^(.*)[?&]schema=([%w_]+)$"
+  local server = "postgresql:" .. assert(url)
+  local function forEach(format)
+    local statements = {}
+    for index, name in ipairs(TABLES) do statements[index] = format:gsub("NAME", name) end
+    runSql(server, schema, table.concat(statements))
+  end
+  return {
+    keep = function() forEach "DROP TABLE IF EXISTS kept_NAME; CREATE TABLE kept_NAME AS TABLE NAME;" end,
+    putBack = function()
+      forEach "DELETE FROM NAME; INSERT INTO NAME OVERRIDING SYSTEM VALUE SELECT * FROM kept_NAME;"
+    end,
+  }
+end
+
+local function onFile(path)
+  local kept = path .. ".kept"
+  local function sqlite(command) run(("sqlite3 %s %s"):format(quote(path), quote(command))) end
+  return {
+    keep = function() sqlite(".backup '" .. kept .. "'") end,
+    putBack = function() sqlite(".restore '" .. kept .. "'") end,
+  }
+end
+
+---@param url string of a store in a file, or on PostgreSQL
+---@return { keep: fun(), putBack: fun() }
+function setBack.of(url)
+  local path = url:match "^sqlite:(.+)$"
+  return path and onFile(path) or onServer((url:gsub("^postgresql:", "")))
+end
+
+return setBack
