@@ -187,7 +187,7 @@ valgrind_in_turns="test_agent_faults test_faults_disk test_store_history test_sq
 threaded="test_threads test_lua_threads test_service_async test_append_when_stored test_append_under_way \
   test_service_locks test_queue test_tasks test_run_again test_sqlite_life test_sqlite_files test_agent_stores \
   test_lua_agent_stores test_lua_run test_service_binding test_store_transactions test_callbacks \
-  test_own_writes"
+  test_own_writes test_queued_plans"
 tsan_build() {
   # shellcheck disable=SC2046,SC2086 # lists of words
   build_in tsan CC=gcc SANITIZE=thread CFLAGS="-O1 -g" $(printf "$build/check/tsan/spec/c/%s " $threaded)
