@@ -1,4 +1,4 @@
--- `moonpad serve`: the command as a process, what it says, how it ends; two of them on one file.
+-- `moonpad serve`: the command as a process, what it says, how it ends; two of them on one store.
 local files = require "spec.support.files"
 local moonpad = require "moonpad"
 local processes = require "spec.support.processes"
@@ -149,9 +149,9 @@ describe("examples/serve.lua", function()
   end)
 end)
 
-describe("two servers on one file", function()
-  it("serve the same sessions, and lose nothing", function()
-    local database = folder .. "/shared.db"
+describe("two servers", function()
+  local function test(store)
+    local database = support.freshUrl(store)
     local first = serve(folder .. "/clerk.lua", "--db", database)
     local second = serve(folder .. "/clerk.lua", "--db", database)
     request(first.url, "POST", "/apps/clerk/users/ann/sessions/s", {})
@@ -183,5 +183,9 @@ describe("two servers on one file", function()
     assert.are.equal(200, request(second.url, "POST", "/run", message "last").status)
     one = request(first.url, "GET", "/apps/clerk/users/ann/sessions/s").json
     assert.are.equal(answered + 1, one.state["app:turns"])
-  end)
+  end
+
+  for _, store in ipairs(support.servers { "sqlite:FILE" }) do
+    it("serve the same sessions, and lose nothing, on " .. store, function() test(store) end)
+  end
 end)

@@ -629,21 +629,23 @@ end)
 describe("an asynchronous append of a stepped run", function()
   it("waits, without holding the thread, for those that are to fail", function()
     local service <close> = slow_store.open "slow:0:memory:"
-    local session = checks.create(service, "s", { n = 0 })
+    local session, other = checks.create(service, "s", { n = 0 }), checks.create(service, "other")
     checks.append(service, checks.get(service), { n = 2 })
     local asked = slow_store.roundTrips()
     slow_store.hold(true)
     service:appendEventAsync(session, event { n = "mine" })
     support.waitUntil("the first append", function() return slow_store.roundTrips() > asked end)
+    -- One that asks nothing, because it fails with the first, and one that is held with it.
     service:appendEventAsync(session, event { behind = 1 })
-    slow_store.hold(true, 1) -- the first
+    service:appendEventAsync(other, event {})
+    slow_store.hold(true, 2) -- the first, as a plan and in a transaction
     assert.are.same({ 1, 1 }, { service:poll(TIMEOUT_SECONDS) })
     assert.are.same({ n = 2 }, session.state:getAll())
     local run = beginWaiting(service, service.appendEventAsync, service, session, event { n = "decided" })
     slow_store.hold(false)
     local _, pending = run:finish()
     local done, failed = 0, 0
-    while done < 2 do
+    while done < 3 do
       local some, bad = service:poll(TIMEOUT_SECONDS)
       done, failed = done + some, failed + bad
     end
