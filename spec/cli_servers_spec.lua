@@ -156,6 +156,20 @@ for _, store in ipairs(support.withServers {}) do
       run "there"
       fails(1, '"count" there', ("copy %s %s"):format(quote(folder .. "/from.db"), quote(url)))
       fails(1, "there is no schema", ("copy %s %s"):format(quote(store.url()), quote(folder .. "/to.db")))
+      fails(1, "keeps nothing", ("copy %s sqlite::memory:"):format(quote(url)))
+    end)
+
+    it("takes a schema with sessions alone as it is", function()
+      local service <close> = moonpad.open(url)
+      service:createSession { appName = "shop", userId = "ann", sessionId = "s" }
+      assert.matches("^Copied 1 session, 0 files and 0 memories", ok(("copy %s %s"):format(quote(url),
+        quote(folder .. "/to.db"))))
+      assert.matches("0 files and 0 memories", ok("sweep " .. quote(url) .. " --artifact-ttl 1d --memory-ttl 1d"))
+      local told = ok("forget " .. quote(url) .. " --app shop --user ann")
+      assert.matches("Forgot 1 session, 0 files and 0 memories", told)
+      for _, open in ipairs { moonpad.artifactService, moonpad.memoryService } do
+        assert.equal("unsupported", select(2, pcall(open, url .. "&migrate=off")).code)
+      end
     end)
 
     it("makes what it needs, by itself or by the SQL that it prints", function()

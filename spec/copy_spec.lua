@@ -183,6 +183,20 @@ describe("copying a store", function()
       assert.same({ sessions = 0, files = 0, memories = 0 }, copied())
     end)
 
+    it("forgets what has been forgotten", function()
+      for _, text in ipairs { "two", "three" } do say(from.sessions, session, text) end
+      from.memory:addSession(session)
+      copied()
+      from.sessions:rewind(session, { revision = 1 })
+      for _, text in ipairs { "four", "five" } do say(from.sessions, session, text) end
+      from.memory:addSession(session)
+      assert.same({ sessions = 1, files = 0, memories = 2 }, copied())
+      local who = { appName = "app", userId = "u", query = "green two three four five" }
+      assert.equal(3, #to.memory:searchMemory(who).memories)
+      assert.same(described(from), described(to))
+      assert.same({ sessions = 0, files = 0, memories = 0 }, copied())
+    end)
+
     it("takes a session anew that has grown", function()
       say(from.sessions, session, "black tea", { n = 2 })
       from.memory:addSession(session)

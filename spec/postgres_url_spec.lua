@@ -14,6 +14,8 @@ local WRONG <const> = {
   { "postgresql://ann:s3/cr3t@127.0.0.1:1/shop", "a / is %2F" },
   { "postgresql://ann:s3@cr3t@127.0.0.1:1/shop", "an @ is %40" },
   { "postgresql://ann:s3%zcr3t@127.0.0.1:1/shop", "the URL is not valid" },
+  { "postgresql://ann:s3?cr3t@127.0.0.1:1/shop", "a ? is %3F" },
+  { "postgresql://ann:s3?cr3t=1@127.0.0.1:1/shop", "a ? is %3F" },
   { NOBODY .. "?pol=4", { '"pol"', "did you mean pool" } },
   { NOBODY .. "?sslmod=require", { '"sslmod"', "did you mean sslmode" } },
   { NOBODY .. "?completelydifferent=1", '"completelydifferent"' },

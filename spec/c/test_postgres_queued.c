@@ -223,9 +223,10 @@ static void test_a_locked_session_holds_up_no_other(void **state) {
   free_sessions(sessions);
 }
 
-/* ---- two services that write the same sessions, users and app ---- */
+/* ---- two services that write the same sessions, users and apps ---- */
 
 #define USERS  3
+#define APPS   2
 #define ROUNDS 60
 
 typedef struct writer {
@@ -235,21 +236,25 @@ typedef struct writer {
   moonpad_session *sessions[SESSIONS];
   answers all;
   int seed;
+  int added[APPS]; /* to the key of each app */
 } writer;
 
-/* Some write the user's keys, some the app's, some both, in another order each time. */
+/*
+** Some write the user's keys, some the app's, some both, in another order each time; and every
+** other round, in turns, all write their own alone.
+*/
 static void *write_on(void *context) {
   static const char *const keys[] = {"n", "user:n", "app:n"};
   static const char *const of_app[] = {"n", "app:n"};
   writer *self = context;
   for (int round = 0; round < ROUNDS; round++) {
+    bool are_own = round % 2 == self->seed;
     for (int i = 0; i < SESSIONS; i++) {
-      moonpad_session *session = self->sessions[(i * (self->seed == 0 ? 3 : 7) + round) % SESSIONS];
-      if (i % 4 == 0) {
-        increment(&self->all, session, of_app, 2);
-      } else {
-        increment(&self->all, session, keys, (size_t)(1 + i % 3));
-      }
+      int number = (i * (self->seed == 0 ? 3 : 7) + round) % SESSIONS;
+      bool is_of_app = !are_own && i % 4 == 0;
+      size_t count = are_own ? 1 : is_of_app ? 2 : (size_t)(1 + i % 3);
+      increment(&self->all, self->sessions[number], is_of_app ? of_app : keys, count);
+      if (is_of_app || count == 3) self->added[number % APPS]++;
     }
     while (self->all.done < (round + 1) * SESSIONS) moonpad_poll(self->service, TIMEOUT_MS);
   }
@@ -264,10 +269,11 @@ static void open_writer(writer *made, host *self, int seed) {
   *made = (writer){.self = self, .seed = seed};
   OK(moonpad_open(T(self->url), &self->options, &made->service, &failure));
   for (int i = 0; i < SESSIONS; i++) {
-    char id[16], user[16];
+    char id[16], user[16], app[16];
     snprintf(id, sizeof id, "s%d", i);
     snprintf(user, sizeof user, "u%d", i % USERS);
-    moonpad_session_name name = {T("app"), T(user), T(id)};
+    snprintf(app, sizeof app, "app%d", i % APPS);
+    moonpad_session_name name = {T(app), T(user), T(id)};
     moonpad_status status = moonpad_create_session(made->service, &name, T("{}"), &made->sessions[i], &failure);
     if (status == MOONPAD_ALREADY_EXISTS) {
       status = moonpad_get_session(made->service, &name, NULL, &made->sessions[i], &failure);
@@ -286,15 +292,51 @@ static void test_no_two_transactions_wait_for_each_other(void **state) {
   for (int i = 0; i < 2; i++) pthread_join(writers[i].thread, NULL);
   for (int i = 0; i < 2; i++) {
     if (writers[i].all.failed > 0) fail_msg("%s", writers[i].all.errors[0].message);
-    OK(moonpad_refresh(writers[i].sessions[0], &failure));
-    /* One in four adds to it, and of the others one in three. */
-    assert_int_equal(host_read(writers[i].sessions[0], "app:n", "").as.integer, 2 * ROUNDS * 10);
+    for (int app = 0; app < APPS; app++) {
+      OK(moonpad_refresh(writers[i].sessions[app], &failure));
+      assert_int_equal(host_read(writers[i].sessions[app], "app:n", "").as.integer,
+                       writers[0].added[app] + writers[1].added[app]);
+    }
     for (int j = 0; j < SESSIONS; j++) moonpad_session_free(writers[i].sessions[j]);
   }
   for (int i = 0; i < 2; i++) moonpad_service_release(writers[i].service);
   nanosleep(&(struct timespec){.tv_nsec = 200000000}, NULL); /* until the server has counted */
   assert_int_equal(deadlocks_so_far(connection), before);
   server_disconnect(connection);
+}
+
+/*
+** A batch of two apps that waits for the second of three sessions has not locked the third, which
+** is of the first one's app.
+*/
+static void test_sessions_are_locked_in_one_order(void **state) {
+  (void)state;
+  static const char *const apps[] = {"a", "b", "a"}, *const ids[] = {"first", "second", "third"};
+  linked scene;
+  hold held;
+  answers all = {0};
+  moonpad_session *sessions[COUNT(apps)];
+  linked_open(&scene, "");
+  server_connection *other = server_connect(behind_scheme(scene.self));
+  for (size_t i = 0; i < COUNT(apps); i++) {
+    moonpad_session_name name = {T(apps[i]), T("u"), T(ids[i])};
+    OK(moonpad_create_session(scene.self->service, &name, T("{}"), &sessions[i], &failure));
+  }
+  hold_worker(&scene, &held);
+  server_run(other, "BEGIN; SELECT FROM sessions WHERE session_id = 'second' FOR UPDATE");
+  for (size_t i = 0; i < COUNT(apps); i++) host_append_async(sessions[i], "{\"k\":1}", note_answer, &all);
+  go_on(&held);
+  static const char waiting[] = "SELECT count(*) FROM pg_stat_activity WHERE pg_backend_pid() = ANY"
+                                " (pg_blocking_pids(pid))";
+  for (double until = mp_monotonic() + 60; server_number(other, waiting) == 0;) assert_true(mp_monotonic() < until);
+  server_run(other, "SELECT FROM sessions WHERE session_id = 'third' FOR UPDATE NOWAIT");
+  server_run(other, "ROLLBACK");
+  wait_for(scene.self, &all, COUNT(apps));
+  assert_int_equal(all.failed, 0);
+  end_hold(scene.self, &held);
+  server_disconnect(other);
+  for (size_t i = 0; i < COUNT(apps); i++) moonpad_session_free(sessions[i]);
+  linked_close(&scene);
 }
 
 #define OWN(test)                                                                                                      \
@@ -305,6 +347,7 @@ int main(void) {
       OWN(test_a_batch_takes_one_round_trip),
       OWN(test_what_is_lost_takes_effect_once),
       OWN(test_a_silent_server_is_given_up),
+      OWN(test_sessions_are_locked_in_one_order),
       ON_STORE(test_a_locked_session_holds_up_no_other, "postgresql:"),
       ON_STORE(test_no_two_transactions_wait_for_each_other, "postgresql:"),
   };

@@ -76,6 +76,7 @@ static moonpad_status is_used_since(mp_sqlite_connection *connection, const mp_a
       "SELECT coalesce((SELECT 1 FROM artifact_uses" OF_FILE " AND touched >= ?5),"
       " (SELECT 1 FROM artifacts" OF_FILE " AND create_time >= ?5 ORDER BY version DESC LIMIT 1), 0)";
   int64_t found = 0;
+  *used = false;
   sqlite3_stmt *statement = mp_sqlite_tables_prepare(connection, sql, error);
   if (statement == NULL) return connection->failure;
   int code = bind_name(statement, name, 4);

@@ -98,9 +98,8 @@ static moonpad_status take_met(mp_sqlite_connection *connection, sqlite3_stmt *s
                                moonpad_error *error) {
   const uint32_t *told = sqlite3_column_blob(statement, 1);
   size_t size = (wanted->query->phrase_count + 2) * sizeof *told;
-  if (told == NULL || (size_t)sqlite3_column_bytes(statement, 1) != size) {
-    return mp_sqlite_fail(connection, SQLITE_NOMEM, error);
-  }
+  if (told == NULL) return mp_sqlite_fail(connection, SQLITE_NOMEM, error);
+  if ((size_t)sqlite3_column_bytes(statement, 1) != size) return mp_sqlite_fail(connection, SQLITE_CORRUPT, error);
   mp_ranking_add(&wanted->ranking, sqlite3_column_int64(statement, 0), told[0], told + 2);
   return MOONPAD_OK;
 }

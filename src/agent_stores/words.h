@@ -15,7 +15,7 @@
 typedef struct mp_word {
   const char *bytes; /* in the list's memory */
   uint32_t length;
-  uint32_t position; /* the how manieth of its text, from 0 */
+  uint32_t position; /* its place among the words of its text, from 0 */
 } mp_word;
 
 typedef struct mp_word_list {

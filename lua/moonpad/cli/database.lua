@@ -69,17 +69,32 @@ function database.url(options, app)
   return "sqlite:" .. path
 end
 
+-- Of a file. After three slashes the path is relative, after four absolute.
+local function pathOf(db)
+  return db:match "^sqlite:///(.+)$" or db:match "^sqlite:(.+)$" or not isUrl(db) and db
+end
+
+local function refuseMemory(db, path)
+  if path ~= ":memory:" and db ~= "memory:" then return end
+  failure.raise("%s keeps nothing from one program to the next", db)
+end
+
 ---The URL of a store that must be there.
 ---@param db string a file or a URL
 ---@return string
 function database.existingUrl(db)
-  -- After three slashes the path is relative, after four absolute.
-  local path = db:match "^sqlite:///(.+)$" or db:match "^sqlite:(.+)$" or not isUrl(db) and db
+  local path = pathOf(db)
   if path == "" then failure.usage "the name of the file is empty" end
-  if path == ":memory:" or db == "memory:" then
-    failure.raise("%s keeps nothing from one program to the next", db)
-  end
+  refuseMemory(db, path)
   if path then checkFile(path) end
+  return database.urlOf(db)
+end
+
+---The URL of a store that may have to be made.
+---@param db string a file or a URL
+---@return string
+function database.lastingUrl(db)
+  refuseMemory(db, pathOf(db))
   return database.urlOf(db)
 end
 
@@ -87,22 +102,54 @@ end
 ---@param db string a file or a URL
 ---@param config moonpad.Config?
 ---@return moonpad.Service
----@return string url
+---@return string url with which nothing is made
 function database.openSessions(db, config)
   local url = database.existingUrl(db)
-  if not storeModules.isServer(url) or url:find "[?&]migrate=" then return moonpad.open(url, config), url end
-  return moonpad.open(("%s%smigrate=off"):format(url, url:find("?", 1, true) and "&" or "?"), config), url
+  if storeModules.isServer(url) and not url:find "[?&]migrate=" then
+    url = ("%s%smigrate=off"):format(url, url:find("?", 1, true) and "&" or "?")
+  end
+  return moonpad.open(url, config), url
+end
+
+-- On a server: tables that are not there, and not to be made, hold nothing.
+local function hasNoTables(err)
+  return core.isError(err) and err.code == "unsupported" and err.message:find("with tables for", 1, true)
+end
+
+local function openUnless(isExcuse, open, url, config)
+  local ok, service = pcall(open, url, config)
+  if ok then return service end
+  if isExcuse(service, url) then return nil end
+  error(service, 0)
+end
+
+-- Of SQLite, where nothing else is unsupported.
+local function cannotSearch(err, url)
+  return core.isError(err) and err.code == "unsupported" and not storeModules.isServer(url)
 end
 
 ---Opens the memories at a URL. A SQLite that cannot search text has none: then the answer is nil.
 ---@param url string
+---@return moonpad.MemoryService?
+function database.openMemory(url)
+  return openUnless(cannotSearch, moonpad.memoryService, url)
+end
+
+---The artifacts at a URL that `openSessions` has given; nil where there are none.
+---@param url string
+---@param config moonpad.ArtifactServiceConfig?
+---@return moonpad.ArtifactService?
+function database.findArtifacts(url, config)
+  return openUnless(hasNoTables, moonpad.artifactService, url, config)
+end
+
+---The same of memories.
+---@param url string
 ---@param config moonpad.MemoryServiceConfig?
 ---@return moonpad.MemoryService?
-function database.openMemory(url, config)
-  local ok, memory = pcall(moonpad.memoryService, url, config)
-  if ok then return memory end
-  if memory.code == "unsupported" and not storeModules.isServer(url) then return nil end
-  error(memory, 0)
+function database.findMemory(url, config)
+  local isExcuse = storeModules.isServer(url) and hasNoTables or cannotSearch
+  return openUnless(isExcuse, moonpad.memoryService, url, config)
 end
 
 -- The only app in a store, where none was named.

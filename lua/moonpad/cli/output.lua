@@ -13,6 +13,15 @@ function output.name(text)
   return shown.escaped(errorText.valid(text))
 end
 
+---"1 session", "2 sessions"
+---@param number integer
+---@param one string
+---@param many? string default: with an s
+---@return string
+function output.count(number, one, many)
+  return ("%d %s"):format(number, number == 1 and one or many or one .. "s")
+end
+
 ---A value as JSON. At a terminal nothing in it moves the cursor.
 ---@param value any
 ---@return string

@@ -76,9 +76,7 @@ end
 
 ---- Whole stores
 
-local function count(number, one, many)
-  return ("%d %s"):format(number, number == 1 and one or many or one .. "s")
-end
+local count = output.count
 
 local SECONDS <const> = { s = 1, m = 60, h = 3600, d = 24 * 3600 }
 
@@ -129,8 +127,8 @@ function sessions.sweep(options)
   end
   local service <close>, url = database.openSessions(options.url, ofSessions)
   local swept = service:sweep()
-  swept.files = sweepWith(moonpad.artifactService, url, ofFiles)
-  swept.memories = sweepWith(database.openMemory, url, ofMemories)
+  swept.files = sweepWith(database.findArtifacts, url, ofFiles)
+  swept.memories = sweepWith(database.findMemory, url, ofMemories)
   if options.json then return print(moonpad.json.encode(swept)) end
   print(("Freed %s, the state of %s and of %s, %s, %s and %s."):format(count(swept.sessions, "session"),
     count(swept.users, "user"), count(swept.apps, "app"), count(swept.events, "event"), count(swept.files, "file"),
@@ -138,7 +136,7 @@ function sessions.sweep(options)
 end
 
 local function forgetMemories(url, who)
-  local memory <close> = database.openMemory(url)
+  local memory <close> = database.findMemory(url)
   if not memory then return 0 end
   local forgotten = memory:deleteUser(who)
   memories.rebuildIndex(memory)
@@ -149,9 +147,10 @@ end
 function sessions.forget(options)
   local who = { appName = options.app, userId = options.user }
   local service <close>, url = database.openSessions(options.url)
-  local artifacts <close> = moonpad.artifactService(url)
+  local artifacts <close> = database.findArtifacts(url)
   local forgotten = {
-    sessions = service:deleteUser(who), files = artifacts:deleteUser(who), memories = forgetMemories(url, who),
+    sessions = service:deleteUser(who), files = artifacts and artifacts:deleteUser(who) or 0,
+    memories = forgetMemories(url, who),
   }
   if options.json then
     print(moonpad.json.encode(forgotten))

@@ -191,7 +191,7 @@ end
 fields.refuseNearMisses(Service, "artifacts")
 
 ---Opens an artifact service: `memory:`, `sqlite:PATH`, which may be the file that the sessions
----are in.
+---are in, or the URL of a server.
 ---@param url string
 ---@param config moonpad.ArtifactServiceConfig?
 ---@return moonpad.ArtifactService

@@ -11,8 +11,14 @@ local copy = {}
 -- So many are asked for at once.
 local PAGE <const> = 100
 
+-- Something else is there.
 local function refuse(message, ...)
   core.error("already_exists", "copy: " .. message:format(...))
+end
+
+-- Somebody else writes at the same time.
+local function overtaken(message, ...)
+  core.error("conflict", "copy: " .. message:format(...))
 end
 
 local function quoted(...)
@@ -41,7 +47,7 @@ local function copyState(from, to, name, calls, what)
   name.state = nil
   there = to[calls.get](to, name)
   for key, value in pairs(given) do
-    if encode(there[key]) ~= encode(value) then refuse("%s was changed meanwhile (key %q)", what, key) end
+    if encode(there[key]) ~= encode(value) then overtaken("%s was changed meanwhile (key %q)", what, key) end
   end
 end
 
@@ -89,15 +95,15 @@ local function copySession(from, to, session)
   end
   local made = to:import { lines = from:export(session) }
   if compareExports(from:export(session), to:export(made)) ~= "same" then
-    refuse("the session %s was changed meanwhile", quoted(name.sessionId, name.userId, name.appName))
+    overtaken("the session %s was changed meanwhile", quoted(name.sessionId, name.userId, name.appName))
   end
   return "copied"
 end
 
-local function copySessions(from, to, appName, counts)
+local function copySessions(from, to, who, counts)
   local after
   repeat
-    local page, cursor = from:listSessions { appName = appName, limit = PAGE, after = after }
+    local page, cursor = from:listSessions { appName = who.appName, userId = who.userId, limit = PAGE, after = after }
     for _, session in ipairs(page) do
       counts.sessions = counts.sessions + 1
       if copySession(from, to, session) == "copied" then counts.copied.sessions = counts.copied.sessions + 1 end
@@ -109,10 +115,11 @@ end
 local function copyApp(from, to, appName, counts)
   copyState(from, to, { appName = appName }, APP, ("the state of app %q"):format(appName))
   for _, userId in ipairs(core.listUsers(from, appName)) do
+    local who = { appName = appName, userId = userId }
     counts.users = counts.users + 1
-    copyState(from, to, { appName = appName, userId = userId }, USER, "the state of user " .. quoted(userId, appName))
+    copyState(from, to, who, USER, "the state of user " .. quoted(userId, appName))
+    copySessions(from, to, who, counts)
   end
-  copySessions(from, to, appName, counts)
 end
 
 ---- Artifacts
@@ -124,12 +131,12 @@ end
 local function copyVersion(from, to, file, version, isThere)
   local part = askFiles(from, "load", file[1], file[2], file[3], file[4], version)
   local what = ("version %d of the file %s"):format(version, quoted(file[4], file[2], file[1]))
-  if not part then refuse("%s was deleted meanwhile", what) end
+  if not part then overtaken("%s was deleted meanwhile", what) end
   if not isThere then
     local inline = part.inlineData or {}
     local saved = askFiles(to, "save", file[1], file[2], file[3], file[4], part.text, inline.data, inline.mimeType,
       inline.displayName)
-    if saved ~= version then refuse("%s was saved by somebody else meanwhile", what) end
+    if saved ~= version then overtaken("%s was saved by somebody else meanwhile", what) end
   end
   local copied = askFiles(to, "load", file[1], file[2], file[3], file[4], version) or {}
   local given, got = part.inlineData or {}, copied.inlineData or {}
@@ -168,20 +175,41 @@ local function askMemories(service, method, session, ...)
     session.createTime, ...)
 end
 
--- Those of the entries that are not there; others must be the same.
-local function missingEntries(to, session, entries, after)
-  local there, missing = {}, {}
-  for _, entry in ipairs(askMemories(to, "entries", session, after, #entries)) do there[entry.revision] = entry end
+local function isSame(entry, other)
+  return entry.timestamp == other.timestamp and entry.author == other.author and entry.content == other.content
+end
+
+-- The entries behind a revision and up to another one (nil: all), by their revisions.
+local function entriesBetween(service, session, after, last)
+  local found = {}
+  repeat
+    local page = askMemories(service, "entries", session, after, PAGE)
+    for _, entry in ipairs(page) do
+      if last and entry.revision > last then return found end
+      found[entry.revision] = entry
+    end
+    after = #page == PAGE and page[#page].revision
+  until not after
+  return found
+end
+
+-- What is missing there of these entries, and the revisions of what is not among them.
+local function compareEntries(session, entries, there)
+  local missing, removed, known = {}, {}, {}
   for _, entry in ipairs(entries) do
     local found = there[entry.revision]
+    known[entry.revision] = true
     if not found then
       missing[#missing + 1] = entry
-    elseif found.timestamp ~= entry.timestamp or found.author ~= entry.author or found.content ~= entry.content then
+    elseif not isSame(entry, found) then
       refuse("the memory of event %d of session %s is another one there", entry.revision,
         quoted(session.sessionId, session.userId, session.appName))
     end
   end
-  return missing
+  for revision, entry in pairs(there) do
+    if not known[revision] and entry.content ~= "" then removed[#removed + 1] = revision end
+  end
+  return missing, removed
 end
 
 -- Without those that were deleted by their ids.
@@ -191,22 +219,26 @@ local function countSaid(entries)
   return count
 end
 
+-- What is there of the session and has been forgotten since is forgotten there, too.
 local function copyMemories(from, to, session, counts)
   local after = -1
   repeat
     local entries = askMemories(from, "entries", session, after, PAGE)
-    local missing, isLast = missingEntries(to, session, entries, after), #entries < PAGE
+    local isLast = #entries < PAGE
+    local last = not isLast and entries[#entries].revision or nil
+    local missing, removed = compareEntries(session, entries, entriesBetween(to, session, after, last))
     for _, entry in ipairs(missing) do entry.text = memory.searchedText(entry.content) end
-    if #missing > 0 or isLast then
-      askMemories(to, "write", session, missing, {}, isLast and session.indexed or nil)
-      if #missingEntries(to, session, entries, after) > 0 then
-        refuse("memories of session %s were deleted meanwhile",
+    if #missing + #removed > 0 or isLast then
+      askMemories(to, "write", session, missing, removed, isLast and session.indexed or nil)
+      local lacking, more = compareEntries(session, entries, entriesBetween(to, session, after, last))
+      if #lacking + #more > 0 then
+        overtaken("the memories of session %s were changed meanwhile",
           quoted(session.sessionId, session.userId, session.appName))
       end
     end
     counts.memories = counts.memories + countSaid(entries)
     counts.copied.memories = counts.copied.memories + countSaid(missing)
-    after = not isLast and entries[#entries].revision
+    after = last
   until not after
 end
 
@@ -223,15 +255,14 @@ end
 
 ---@class moonpad.CopyEnd
 ---@field sessions moonpad.Service
----@field artifacts moonpad.ArtifactService
+---@field artifacts moonpad.ArtifactService? nil, in what is copied: there are none
 ---@field memory moonpad.MemoryService? nil: memories are left out
 
 ---Copies all that is in a store. What differs there raises `already_exists`, and is left alone.
 ---@param from moonpad.CopyEnd
 ---@param to moonpad.CopyEnd
----@param tell? fun(appName: string, counts: table) after each app
 ---@return { apps: integer, users: integer, sessions: integer, files: integer, memories: integer, copied: table }
-function copy.all(from, to, tell)
+function copy.all(from, to)
   local counts = { apps = 0, users = 0, sessions = 0, files = 0, memories = 0,
     copied = { sessions = 0, files = 0, memories = 0 } }
   local apps = core.listApps(from.sessions)
@@ -239,9 +270,8 @@ function copy.all(from, to, tell)
   for _, appName in ipairs(apps) do
     counts.apps = counts.apps + 1
     copyApp(from.sessions, to.sessions, appName, counts)
-    if tell then tell(appName, counts) end
   end
-  copyFiles(from.artifacts, to.artifacts, counts)
+  if from.artifacts then copyFiles(from.artifacts, to.artifacts, counts) end
   if from.memory and to.memory then copyAllMemories(from.memory, to.memory, counts) end
   return counts
 end

@@ -281,7 +281,7 @@ function memory.searchedText(content)
 end
 
 ---Opens a memory service: `memory:`, `sqlite:PATH`, which may be the file that the sessions
----are in.
+---are in, or the URL of a server.
 ---@param url string
 ---@param config moonpad.MemoryServiceConfig?
 ---@return moonpad.MemoryService

@@ -124,7 +124,7 @@ static moonpad_status load(mp_artifacts *artifacts, const mp_artifact_name *name
   /* What was read has been read, whether this is stored or not. */
   artifact_question renewal = {.time = time, .number = loaded.file};
   mp_postgres_call renew = {MP_PG_RENEW_ARTIFACT, add_renewal, &renewal, NULL, NULL};
-  mp_postgres_change(store_of(artifacts), &renew, NULL);
+  mp_postgres_renew(store_of(artifacts), &renew);
   return status;
 }
 

@@ -35,6 +35,11 @@ moonpad_status mp_postgres_change(mp_store *store, const mp_postgres_call *call,
   return mp_postgres_write(store, change_in, &asked, error);
 }
 
+void mp_postgres_renew(mp_store *store, const mp_postgres_call *call) {
+  mp_postgres_call asked = *call;
+  mp_postgres_write_in_a_hurry(store, change_in, &asked, NULL);
+}
+
 moonpad_status mp_postgres_take_number(void *found, const PGresult *rows, moonpad_error *error) {
   (void)error;
   *(int64_t *)found = PQntuples(rows) == 1 ? mp_postgres_integer(rows, 0, 0) : 0;

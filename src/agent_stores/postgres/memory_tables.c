@@ -3,9 +3,9 @@
 ** the words of its query among those of one user; words.c says what a word is. Words and authors
 ** are bytea: an author may hold a NUL, and a long word is cut between bytes.
 **
-** Whoever changes memories of a user locks the user's row first. Its count of memories is that of
-** the index: a memory that was deleted by its id keeps a row without content, so that its event is
-** not stored again.
+** Whoever writes or deletes memories of a user locks the user's row first. Its count of memories is
+** that of the index: a memory that was deleted by its id keeps a row without content, so that its
+** event is not stored again.
 **
 ** A memory has its words, too, so that they can be removed from the index without a second index.
 */
@@ -53,8 +53,10 @@ static const char create[] =
     "CREATE OR REPLACE FUNCTION forget_words_1(p_owner bigint, p_memories bigint[]) RETURNS void\n"
     "LANGUAGE plpgsql AS $function$\n"
     "BEGIN\n"
-    "  DELETE FROM memory_words w USING (SELECT id, unnest(words) AS word FROM memories\n"
-    "    WHERE id = ANY (p_memories)) m WHERE w.owner = p_owner AND w.word = m.word AND w.memory = m.id;\n"
+    "  DELETE FROM memory_words WHERE ctid = ANY (ARRAY(\n"
+    "    SELECT w.row FROM (SELECT id, unnest(words) AS word FROM memories WHERE id = ANY (p_memories) OFFSET 0) m\n"
+    "    CROSS JOIN LATERAL (SELECT ctid AS row FROM memory_words\n"
+    "      WHERE owner = p_owner AND word = m.word AND memory = m.id OFFSET 0) w));\n"
     "  UPDATE memory_owners SET memories = memories - coalesce(array_length(p_memories, 1), 0) WHERE id = p_owner;\n"
     "END $function$;\n"
     /* p_first[i] to p_last[i]: the words of the i-th memory in w_word. */
@@ -123,30 +125,32 @@ static const char create[] =
     "  RETURN alive;\n"
     "END $function$;\n"
     /*
-    ** Looks at 256 rows in one call: of memories, of sessions, of owners. What somebody else has
-    ** locked is in use. A session that is not that old may have said nothing yet: its watermark
-    ** stays.
+    ** Looks at 4096 rows in one call, and removes 256: of memories, of sessions, of owners. What
+    ** somebody else has locked is in use. A session that is not that old may have said nothing yet:
+    ** its watermark stays.
     */
     "CREATE OR REPLACE FUNCTION sweep_memories_1(p_step int, p_position bigint, p_alive double precision,\n"
     "  OUT removed bigint, OUT place bigint, OUT is_done boolean) LANGUAGE plpgsql AS $function$\n"
-    "DECLARE seen record; looked_at int := 0; said boolean;\n"
+    "DECLARE seen record; looked_at int := 0; gone int := 0; said boolean;\n"
     "BEGIN\n"
     "  removed := 0;\n"
     "  place := p_position;\n"
     "  FOR seen IN EXECUTE CASE p_step\n"
     "    WHEN 0 THEN 'SELECT m.id, s.owner, m.touched < $2 AS may_go FROM (SELECT * FROM memories WHERE id > $1\n"
-    "      ORDER BY id LIMIT 256) m JOIN LATERAL (SELECT owner FROM memory_sessions WHERE id = m.session OFFSET 0) s\n"
+    "      ORDER BY id LIMIT 4096) m JOIN LATERAL (SELECT owner FROM memory_sessions WHERE id = m.session OFFSET 0) s\n"
     "      ON true ORDER BY m.id'\n"
     "    WHEN 1 THEN 'SELECT id, owner, create_time < $2 AS may_go FROM memory_sessions WHERE id > $1\n"
-    "      ORDER BY id LIMIT 256'\n"
+    "      ORDER BY id LIMIT 4096'\n"
     "    ELSE 'SELECT id, id AS owner, $2 IS NOT NULL AS may_go FROM memory_owners WHERE id > $1\n"
-    "      ORDER BY id LIMIT 256' END USING p_position, p_alive\n"
+    "      ORDER BY id LIMIT 4096' END USING p_position, p_alive\n"
     "  LOOP\n"
+    "    EXIT WHEN gone >= 256;\n"
     "    looked_at := looked_at + 1;\n"
     "    place := seen.id;\n"
     "    CONTINUE WHEN NOT seen.may_go;\n"
     "    PERFORM FROM memory_owners WHERE id = seen.owner FOR UPDATE SKIP LOCKED;\n"
     "    CONTINUE WHEN NOT FOUND;\n"
+    "    gone := gone + 1;\n"
     "    IF p_step = 0 THEN\n"
     "      SELECT content <> '' INTO said FROM memories WHERE id = seen.id AND touched < p_alive;\n"
     "      CONTINUE WHEN NOT FOUND;\n"
@@ -161,7 +165,7 @@ static const char create[] =
     "        AND NOT EXISTS (SELECT FROM memory_sessions WHERE owner = seen.id);\n"
     "    END IF;\n"
     "  END LOOP;\n"
-    "  is_done := looked_at < 256;\n"
+    "  is_done := looked_at < 4096 AND gone < 256;\n"
     "END $function$;\n";
 
 #define OWNER "(SELECT * FROM memory_owners WHERE app_name = $1::text AND user_id = $2::text OFFSET 0) o"
@@ -188,8 +192,8 @@ static const char *const statements[] = {
         " CROSS JOIN LATERAL (SELECT session_id FROM memory_sessions WHERE id = m.session OFFSET 0) s"
         " ORDER BY w.number",
     [MP_PG_RENEW_MEMORIES - MP_PG_STATEMENTS] =
-        ("UPDATE memories SET touched = greatest(touched, $2::float8) WHERE id IN"
-         " (SELECT id FROM memories WHERE id = ANY ($1::int8[]) FOR NO KEY UPDATE SKIP LOCKED)"),
+        ("UPDATE memories SET touched = greatest(touched, $2::float8) WHERE id = ANY (ARRAY"
+         " (SELECT id FROM memories WHERE id = ANY ($1::int8[]) FOR NO KEY UPDATE SKIP LOCKED))"),
     [MP_PG_DELETE_MEMORY - MP_PG_STATEMENTS] = "SELECT delete_memory_1($1::text, $2::text, $3::int8, $4::float8)",
     [MP_PG_DELETE_MEMORIES - MP_PG_STATEMENTS] = "SELECT delete_memories_1($1::text, $2::text, $3::text, $4::float8)",
     [MP_PG_MEMORY_SESSIONS - MP_PG_STATEMENTS] =

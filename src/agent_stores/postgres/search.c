@@ -22,8 +22,9 @@ typedef struct searching {
   mp_postgres_memories *store;
   const mp_memories_query *query;
   const mp_agent_time *time;
-  mp_word_list words;  /* of all phrases, one behind the other: words of two phrases come twice */
-  mp_buffer ends;      /* where each phrase ends in that list: a size_t each */
+  mp_word_list words;  /* of all phrases, one behind the other; then sorted, to find equal ones */
+  mp_buffer which;     /* of each, in order: which of the words that are asked for, a uint32_t */
+  mp_buffer ends;      /* where each phrase ends among them: a size_t */
   int64_t count;       /* of the user's memories */
   mp_buffer met;       /* met_word */
   mp_buffer positions; /* uint32_t */
@@ -32,18 +33,26 @@ typedef struct searching {
   mp_buffer due; /* ids of those to be renewed */
 } searching;
 
+static uint32_t number_at(const mp_buffer *numbers, size_t index) {
+  uint32_t number;
+  memcpy(&number, numbers->data + index * sizeof number, sizeof number);
+  return number;
+}
+
 /* ---- the words of the query ---- */
 
+/* Each with its place in the query. */
 static moonpad_status take_phrases(searching *wanted, moonpad_error *error) {
   mp_word_list one;
   moonpad_status status = MOONPAD_OK;
   mp_word_list_init(&one, wanted->store->env);
   for (size_t i = 0; i < wanted->query->phrase_count && status == MOONPAD_OK; i++) {
     status = mp_tokenize(wanted->store->tokenizer, wanted->query->phrases[i], &one, error);
-    if (status != MOONPAD_OK) break;
-    for (size_t j = 0; j < mp_word_count(&one); j++) {
-      mp_buffer_add(&wanted->words.bytes, mp_words(&one)[j].bytes, mp_words(&one)[j].length);
-      mp_buffer_add(&wanted->words.words, (const char *)&mp_words(&one)[j], sizeof(mp_word));
+    for (size_t j = 0; status == MOONPAD_OK && j < mp_word_count(&one); j++) {
+      mp_word word = mp_words(&one)[j];
+      word.position = (uint32_t)mp_word_count(&wanted->words);
+      mp_buffer_add(&wanted->words.bytes, word.bytes, word.length);
+      mp_buffer_add(&wanted->words.words, (const char *)&word, sizeof word);
     }
     size_t end = mp_word_count(&wanted->words);
     mp_buffer_add(&wanted->ends, (const char *)&end, sizeof end);
@@ -51,6 +60,27 @@ static moonpad_status take_phrases(searching *wanted, moonpad_error *error) {
   mp_word_list_free(&one);
   bool failed = wanted->words.bytes.failed || wanted->words.words.failed || wanted->ends.failed;
   return status == MOONPAD_OK && failed ? mp_no_memory(error) : status;
+}
+
+/* Each word is asked for once. */
+static bool number_words(searching *wanted) {
+  size_t count = mp_word_count(&wanted->words);
+  mp_word *words = mp_words(&wanted->words);
+  const char *at = wanted->words.bytes.data;
+  if (count == 0) return true;
+  for (size_t i = 0; i < count; i++) {
+    words[i].bytes = at;
+    at += words[i].length;
+  }
+  mp_sort_words(&wanted->words);
+  if (!mp_buffer_room(&wanted->which, count * sizeof(uint32_t))) return false;
+  wanted->which.length = count * sizeof(uint32_t);
+  uint32_t number = 0;
+  for (size_t i = 0; i < count; i++) {
+    if (i > 0 && !mp_is_same_word(&words[i - 1], &words[i])) number++;
+    memcpy(wanted->which.data + words[i].position * sizeof number, &number, sizeof number);
+  }
+  return true;
 }
 
 /* The words of a phrase: from *first to before *end. */
@@ -64,14 +94,13 @@ static void phrase_at(const searching *wanted, size_t phrase, size_t *first, siz
 
 static void add_words(mp_postgres_parameters *parameters, const void *asked) {
   const searching *wanted = asked;
-  const char *bytes = wanted->words.bytes.data;
+  const mp_word *words = mp_words(&wanted->words);
   mp_postgres_add_text(parameters, wanted->query->app_name);
   mp_postgres_add_text(parameters, wanted->query->user_id);
   mp_postgres_begin_array(parameters, MP_PG_BYTEA);
   for (size_t i = 0; i < mp_word_count(&wanted->words); i++) {
-    size_t length = mp_words(&wanted->words)[i].length;
-    mp_postgres_item_bytes(parameters, (moonpad_string){bytes, length});
-    bytes += length;
+    if (i > 0 && mp_is_same_word(&words[i - 1], &words[i])) continue;
+    mp_postgres_item_bytes(parameters, (moonpad_string){words[i].bytes, words[i].length});
   }
   mp_postgres_end_array(parameters);
   mp_postgres_add_double(parameters, mp_agent_alive_since(wanted->time));
@@ -116,35 +145,38 @@ static int compare(const void *left, const void *right) {
   return a->word == b->word ? 0 : a->word < b->word ? -1 : 1;
 }
 
-/* What a memory has of the words: NULL where it lacks one. */
-static const met_word *met_in(const met_word *first, size_t count, size_t word) {
-  for (size_t i = 0; i < count; i++) {
-    if (first[i].word == word) return &first[i];
-  }
-  return NULL;
+/* What a memory has of the words, which are in order: NULL where it lacks one. */
+static const met_word *met_in(const met_word *first, size_t count, uint32_t word) {
+  met_word wanted = {.memory = first->memory, .word = word};
+  return bsearch(&wanted, first, count, sizeof wanted, compare);
+}
+
+static int compare_positions(const void *left, const void *right) {
+  const uint32_t *a = left, *b = right;
+  return (*a > *b) - (*a < *b);
+}
+
+static const uint32_t *positions_of(const searching *wanted, const met_word *met) {
+  return (const uint32_t *)(const void *)wanted->positions.data + met->at;
 }
 
 static bool is_at(const searching *wanted, const met_word *met, uint32_t position) {
-  const uint32_t *positions = (const uint32_t *)(const void *)wanted->positions.data + met->at;
-  for (uint32_t i = 0; i < met->count; i++) {
-    if (positions[i] == position) return true;
-  }
-  return false;
+  return bsearch(&position, positions_of(wanted, met), met->count, sizeof position, compare_positions) != NULL;
 }
 
 /* How often the memory with these words has a phrase: all of its words, in order. */
 static uint32_t times_of(const searching *wanted, const met_word *first, size_t count, size_t phrase) {
-  const uint32_t *positions = (const uint32_t *)(const void *)wanted->positions.data;
   size_t begin, end;
   uint32_t times = 0;
   phrase_at(wanted, phrase, &begin, &end);
-  const met_word *opening = begin == end ? NULL : met_in(first, count, begin);
+  const met_word *opening = begin == end ? NULL : met_in(first, count, number_at(&wanted->which, begin));
   if (opening == NULL || end - begin == 1) return opening == NULL ? 0 : opening->count;
   for (uint32_t i = 0; i < opening->count; i++) {
+    uint32_t position = positions_of(wanted, opening)[i];
     bool is_whole = true;
     for (size_t word = begin + 1; word < end && is_whole; word++) {
-      const met_word *met = met_in(first, count, word);
-      is_whole = met != NULL && is_at(wanted, met, positions[opening->at + i] + (uint32_t)(word - begin));
+      const met_word *met = met_in(first, count, number_at(&wanted->which, word));
+      is_whole = met != NULL && is_at(wanted, met, position + (uint32_t)(word - begin));
     }
     times += is_whole;
   }
@@ -218,6 +250,7 @@ static void add_due(mp_postgres_parameters *parameters, const void *asked) {
 static moonpad_status search(searching *wanted, moonpad_error *error) {
   mp_store *store = wanted->store->store;
   moonpad_status status = take_phrases(wanted, error);
+  if (status == MOONPAD_OK && !number_words(wanted)) status = mp_no_memory(error);
   mp_postgres_call find = {MP_PG_FIND_WORDS, add_words, wanted, take_met, wanted};
   if (status == MOONPAD_OK) status = mp_postgres_ask(store, &find, error);
   if (status == MOONPAD_OK && !rank(wanted)) status = mp_no_memory(error);
@@ -227,7 +260,7 @@ static moonpad_status search(searching *wanted, moonpad_error *error) {
   if (status != MOONPAD_OK || wanted->due.length == 0) return status;
   /* What was found has been found, whether this is stored or not. */
   mp_postgres_call renew = {MP_PG_RENEW_MEMORIES, add_due, wanted, NULL, NULL};
-  mp_postgres_change(store, &renew, NULL);
+  mp_postgres_renew(store, &renew);
   return status;
 }
 
@@ -238,7 +271,7 @@ moonpad_status mp_postgres_memories_search(mp_memories *memories, const mp_memor
   mp_buffer_clear(matches);
   if (query->phrase_count == 0) return mp_postgres_check_open(self->store, error);
   mp_word_list_init(&wanted.words, self->env);
-  mp_buffer *const buffers[] = {&wanted.ends, &wanted.met, &wanted.positions, &wanted.best, &wanted.due};
+  mp_buffer *const buffers[] = {&wanted.which, &wanted.ends, &wanted.met, &wanted.positions, &wanted.best, &wanted.due};
   for (size_t i = 0; i < sizeof buffers / sizeof *buffers; i++) mp_buffer_init(buffers[i], self->env);
   moonpad_status status = search(&wanted, error);
   if (status != MOONPAD_OK) mp_buffer_clear(matches);

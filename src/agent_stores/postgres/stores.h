@@ -14,8 +14,8 @@
 ** opener.c           how these stores are handed in (agent_stores/opener.h)
 ** module.c           the Lua module moonpad.postgres_agent_stores
 **
-** What changes several rows is a function on the server, so that it is one statement. Its result is
-** read before the commit: if the answer to that is lost, it is known all the same.
+** What changes several rows is a function on the server, so that it is one statement. A result that
+** it has is read before the commit: if the answer to that is lost, it is known all the same.
 */
 #ifndef MP_AGENT_STORES_POSTGRES_STORES_H
 #define MP_AGENT_STORES_POSTGRES_STORES_H
@@ -71,6 +71,9 @@ typedef struct mp_postgres_call {
 moonpad_status mp_postgres_ask(mp_store *store, const mp_postgres_call *call, moonpad_error *error);
 /* In a transaction that writes. */
 moonpad_status mp_postgres_change(mp_store *store, const mp_postgres_call *call, moonpad_error *error);
+
+/* The same for a renewal after a read: if it cannot be stored at once, nothing is said. */
+void mp_postgres_renew(mp_store *store, const mp_postgres_call *call);
 
 /* An mp_postgres_rows: the first value, an int8 or a boolean, into an int64_t; none or NULL: 0. */
 moonpad_status mp_postgres_take_number(void *found, const PGresult *rows, moonpad_error *error);

@@ -14,7 +14,7 @@ typedef struct mp_queued_append {
   moonpad_error error;
 } mp_queued_append;
 
-/* An mp_run_together: stores them in one transaction, each with an answer of its own. */
+/* An mp_run_together: stores them together, each with an answer of its own. */
 void mp_queued_append_store_batch(mp_task *const *tasks, size_t count, bool gives_up, moonpad_error *error);
 /* The same for one, as an mp_task.run. */
 void mp_queued_append_store_one(mp_task *task);

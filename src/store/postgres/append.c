@@ -263,11 +263,14 @@ static moonpad_status send_plan(mp_postgres_connection *connection, answer *self
 
 /* ---- one transaction for all ---- */
 
-/* By app, then by session. */
-static int compare_places(const void *a, const void *b) {
+static int compare_sessions(const void *a, const void *b) {
   const mp_session_ref *first = &((const answer *)a)->sent->plan->ref, *second = &((const answer *)b)->sent->plan->ref;
-  if (first->app != second->app) return first->app < second->app ? -1 : 1;
   return (first->session > second->session) - (first->session < second->session);
+}
+
+static int compare_apps(const void *a, const void *b) {
+  const mp_session_ref *first = &((const answer *)a)->sent->plan->ref, *second = &((const answer *)b)->sent->plan->ref;
+  return (first->app > second->app) - (first->app < second->app);
 }
 
 /* Those sessions, or the users that are counted up. */
@@ -294,8 +297,9 @@ static moonpad_status lock_heads(mp_postgres_connection *connection, mp_scope sc
 static moonpad_status lock_in_order(mp_postgres_connection *connection, answer *answers, size_t count) {
   unsigned heads = 0;
   for (size_t i = 0; i < count; i++) heads |= heads_of(answers[i].sent->plan);
-  qsort(answers, count, sizeof *answers, compare_places);
-  if (heads == MP_HEAD(MP_SCOPE_SESSION)) return MOONPAD_OK;
+  bool has_sessions_alone = heads == MP_HEAD(MP_SCOPE_SESSION);
+  qsort(answers, count, sizeof *answers, has_sessions_alone ? compare_sessions : compare_apps);
+  if (has_sessions_alone) return MOONPAD_OK;
   moonpad_status status = lock_heads(connection, MP_SCOPE_SESSION, answers, count);
   return status == MOONPAD_OK ? lock_heads(connection, MP_SCOPE_USER, answers, count) : status;
 }

@@ -77,7 +77,7 @@ static bool is_loopback(const char *host) {
 static moonpad_status invalid_url(moonpad_error *error) {
   return mp_fail(error, MOONPAD_INVALID_ARGUMENT,
                  "postgresql: the URL is not valid: write postgresql://USER:PASSWORD@HOST:PORT/DATABASE, with other "
-                 "characters than letters and digits as %%XX (an @ is %%40, a / is %%2F)");
+                 "characters than letters and digits as %%XX (an @ is %%40, a / is %%2F, a ? is %%3F)");
 }
 
 static moonpad_status note_place(mp_postgres *store, const PQconninfoOption *options, moonpad_error *error) {
@@ -155,9 +155,14 @@ static moonpad_status note_schema(mp_postgres *store, const char *name, moonpad_
 static moonpad_status take_options(mp_postgres *store, moonpad_string rest, int64_t *pool, moonpad_error *error) {
   mp_url_option options[OPTIONS] = {{"schema", NULL}, {"pool", NULL}, {"migrate", NULL}, {"strict", NULL}};
   char *left = NULL;
+  const char *query = rest.length == 0 ? NULL : memchr(rest.data, '?', rest.length);
   /* libpq would see the beginning of it alone. */
   if (rest.length > 0 && memchr(rest.data, '\0', rest.length) != NULL) {
     return mp_fail(error, MOONPAD_INVALID_ARGUMENT, "postgresql: the URL has a NUL in it");
+  }
+  /* A password with a ? is taken for options, which messages show. */
+  if (query != NULL && memchr(query, '@', rest.length - (size_t)(query - rest.data)) != NULL) {
+    return invalid_url(error);
   }
   moonpad_status status = mp_url_take_options(store->env, rest, options, OPTIONS, &left, error);
   if (status == MOONPAD_OK) {

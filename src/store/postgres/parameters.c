@@ -110,7 +110,7 @@ void mp_postgres_begin_array(mp_postgres_parameters *parameters, mp_postgres_typ
 
 static void put_item(mp_postgres_parameters *parameters, const char *data, size_t length) {
   mp_buffer *buffer = &parameters->connection->scratch;
-  count_bytes(parameters, length);
+  count_bytes(parameters, 4 + length);
   if (parameters->too_large) return;
   put_buffer_4(buffer, (uint32_t)length);
   mp_buffer_add(buffer, data, length);
@@ -156,7 +156,7 @@ void mp_postgres_item_value(mp_postgres_parameters *parameters, const mp_value *
   parameters->items++;
   if (buffer->failed) return;
   size_t length = buffer->length - at - 4;
-  count_bytes(parameters, length);
+  count_bytes(parameters, 4 + length);
   put_4(buffer->data + at, (uint32_t)length);
 }
 

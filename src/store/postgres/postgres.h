@@ -218,6 +218,9 @@ static inline mp_postgres_tx *mp_postgres_tx_of(mp_tx *tx) {
 }
 
 moonpad_status mp_postgres_write(mp_store *store, mp_tx_function function, void *context, moonpad_error *error);
+/* For what is better left out than waited for: it is tried once, on a connection that is free. */
+moonpad_status mp_postgres_write_in_a_hurry(mp_store *store, mp_tx_function function, void *context,
+                                            moonpad_error *error);
 moonpad_status mp_postgres_read(mp_store *store, mp_tx_function function, void *context, moonpad_error *error);
 
 /*

@@ -108,6 +108,7 @@ typedef struct attempt {
   moonpad_error *error;
   bool is_write;
   bool is_snapshot;
+  bool is_hurried;             /* it is tried once, and waits for no connection */
   mp_postgres_failure failure; /* the store's own */
   /* A COMMIT was sent and not answered; this is what it noted. */
   bool is_unknown;
@@ -194,7 +195,7 @@ static bool find_out(attempt *once, mp_postgres *store, double until, bool *is_d
 /* ---- the whole ---- */
 
 static moonpad_status try_until(attempt *once, mp_postgres *store) {
-  double until = mp_monotonic() + store->patience;
+  double until = mp_monotonic() + (once->is_hurried ? 0 : store->patience);
   for (int tries = 0;; tries++) {
     bool is_done = false;
     moonpad_status status = run_once(once, store, until);
@@ -222,6 +223,12 @@ static moonpad_status run_call(attempt *once, mp_postgres *store) {
 
 moonpad_status mp_postgres_write(mp_store *store, mp_tx_function function, void *context, moonpad_error *error) {
   attempt once = {.function = function, .context = context, .error = error, .is_write = true};
+  return run_call(&once, (mp_postgres *)store);
+}
+
+moonpad_status mp_postgres_write_in_a_hurry(mp_store *store, mp_tx_function function, void *context,
+                                            moonpad_error *error) {
+  attempt once = {.function = function, .context = context, .error = error, .is_write = true, .is_hurried = true};
   return run_call(&once, (mp_postgres *)store);
 }
 
