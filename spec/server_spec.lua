@@ -1,7 +1,6 @@
 -- moonpad.server: who may ask, what is asked, and how requests that are none are refused.
 local moonpad = require "moonpad"
 local serving = require "spec.support.serving"
-local support = require "spec.support"
 
 local function echo(request)
   local parts = request.contents[#request.contents].parts
@@ -286,18 +285,17 @@ describe("limits of a user", function()
   end)
 
   it("on runs at once", function()
-    local isOpen = false
+    local isBegun, isOpen = false, false
     local agent = moonpad.agent { name = "clerk", model = function()
+      isBegun = true
       while not isOpen do moonpad.sleep(0.01) end
       return "done"
     end }
     local server = start { apps = { shop = newRunner { agent = agent } }, limits = { runs = 1 } }
     server:request("POST", SESSIONS .. "/s", {})
     local first = server:begin("POST", "/run", message "hi")
-    support.waitUntil("the run", function()
-      server.server:step(0.01)
-      return server:request("POST", "/run", message "again").status == 429
-    end)
+    server:waitUntil(function() return isBegun end)
+    assert.are.equal(429, server:request("POST", "/run", message "again").status)
     isOpen = true
     server:waitUntil(function() return (first:poll()) end)
     assert.are.equal(200, server:request("POST", "/run", message "again").status)
