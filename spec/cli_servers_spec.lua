@@ -179,8 +179,7 @@ for _, store in ipairs(support.withServers {}) do
       local other = store.url()
       write(folder .. "/schema.sql", ok("migrate --print " .. quote(other)))
       local plain = other:gsub("[?&]schema=.*$", "")
-      assert.is_true(os.execute(("psql -q -v ON_ERROR_STOP=1 %s -f %s"):format(quote(plain),
-        quote(folder .. "/schema.sql"))))
+      assert.is_true(os.execute(support.psql(plain, "-f " .. quote(folder .. "/schema.sql"))))
       for _, open in ipairs { moonpad.open, moonpad.artifactService, moonpad.memoryService } do
         open(other .. "&migrate=off"):close()
       end

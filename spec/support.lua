@@ -135,6 +135,14 @@ function support.urlBeside(store, url)
   return support.freshUrl "sqlite:FILE"
 end
 
+---A command (of the shell) that runs SQL on a PostgreSQL server. A preloaded sanitizer lets it hang.
+---@param url string
+---@param more string options: "-c SQL", "-f FILE"
+---@return string
+function support.psql(url, more)
+  return ("env -u LD_PRELOAD psql -q -X -v ON_ERROR_STOP=1 %s %s"):format(quote(url), more)
+end
+
 ---Describes a block once per store, or with the environment's STORE, which is one of the list
 ---above, on that one alone. The stores take turns (spec/support/turns.lua). `open(config)` gives a
 ---fresh, empty service; it is closed after the test.

@@ -14,7 +14,7 @@ end
 
 local function runSql(url, schema, statements)
   local sql = ("SET client_min_messages = error; SET search_path = %s; BEGIN; %s COMMIT"):format(schema, statements)
-  run(("psql -q -X -v ON_ERROR_STOP=1 %s -c %s >/dev/null"):format(quote(url), quote(sql)))
+  run(support.psql(url, ("-c %s >/dev/null"):format(quote(sql))))
 end
 
 local function onServer(rest)
