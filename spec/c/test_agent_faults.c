@@ -311,7 +311,8 @@ static contents contents_of(const agent_scene *scene) {
   assert_int_equal(scene->memories->ops->indexed(scene->memories, &session_of_ann, &revision, NULL), MOONPAD_OK);
   snprintf(number, sizeof number, "%d", (int)revision);
   note(&self, "indexed", moonpad_text(number));
-  assert_int_equal(search_for(scene, "ann", "tea", 10, &found, NULL), MOONPAD_OK);
+  moonpad_error error = {MOONPAD_OK, ""};
+  if (search_for(scene, "ann", "tea", 10, &found, &error) != MOONPAD_OK) fail_msg("search: %s", error.message);
   for (size_t at = 0; mp_memories_next_match(&found, &at, &match);) note(&self, "said", match.content);
   mp_buffer_free(&found);
   return self;

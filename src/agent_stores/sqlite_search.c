@@ -52,20 +52,18 @@ static void tell_times(const Fts5ExtensionApi *api, Fts5Context *row, sqlite3_co
   }
 }
 
-/* A connection learns the function when a statement first needs it. */
-static sqlite3_stmt *prepare_with_times(mp_sqlite_connection *connection, const char *sql, moonpad_error *error) {
-  sqlite3_stmt *statement = NULL;
+/*
+** A connection learns the function when a statement first needs it. Where there was no memory for
+** all of that, SQLite knows the name alone.
+*/
+static bool lacks_function(const mp_sqlite_connection *connection, int code) {
+  return code == SQLITE_ERROR && strstr(sqlite3_errmsg(connection->db), TIMES_FUNCTION) != NULL;
+}
+
+static int make_function(const mp_sqlite_connection *connection) {
   fts5_api *api;
-  int code = sqlite3_prepare_v2(connection->db, sql, -1, &statement, NULL);
-  if (code != SQLITE_ERROR || strstr(sqlite3_errmsg(connection->db), TIMES_FUNCTION) == NULL) {
-    if (code != SQLITE_OK) mp_sqlite_fail_prepare(connection, code, error);
-    return statement;
-  }
-  code = mp_fts5_find(connection->db, &api);
-  if (code == SQLITE_OK) code = api->xCreateFunction(api, TIMES_FUNCTION, NULL, tell_times, NULL);
-  if (code == SQLITE_OK) return mp_sqlite_tables_prepare(connection, sql, error);
-  mp_sqlite_fail_prepare(connection, code, error);
-  return NULL;
+  int code = mp_fts5_find(connection->db, &api);
+  return code == SQLITE_OK ? api->xCreateFunction(api, TIMES_FUNCTION, NULL, tell_times, NULL) : code;
 }
 
 /* ---- What has a phrase ---- */
@@ -94,36 +92,46 @@ static void write_expression(mp_buffer *match, const searching *wanted, bool wit
   if (with_phrases) mp_buffer_add_char(match, ')');
 }
 
-static moonpad_status take_met(mp_sqlite_connection *connection, sqlite3_stmt *statement, searching *wanted,
-                               moonpad_error *error) {
+/* An error code of SQLite. */
+static int take_met(sqlite3_stmt *statement, searching *wanted) {
   const uint32_t *told = sqlite3_column_blob(statement, 1);
   size_t size = (wanted->query->phrase_count + 2) * sizeof *told;
-  if (told == NULL) return mp_sqlite_fail(connection, SQLITE_NOMEM, error);
-  if ((size_t)sqlite3_column_bytes(statement, 1) != size) return mp_sqlite_fail(connection, SQLITE_CORRUPT, error);
+  if (told == NULL) return SQLITE_NOMEM;
+  if ((size_t)sqlite3_column_bytes(statement, 1) != size) return SQLITE_CORRUPT;
   mp_ranking_add(&wanted->ranking, sqlite3_column_int64(statement, 0), told[0], told + 2);
-  return MOONPAD_OK;
+  return SQLITE_ROW;
 }
 
-static moonpad_status find_met(mp_sqlite_connection *connection, moonpad_string expression, searching *wanted,
-                               moonpad_error *error) {
+/* An error code of SQLite, or SQLITE_DONE. */
+static int ask_met(const mp_sqlite_connection *connection, moonpad_string expression, searching *wanted) {
 #define MET "SELECT rowid, " TIMES_FUNCTION "(memory_text) FROM memory_text WHERE memory_text MATCH ?1"
   static const char all[] = MET;
   static const char alive[] =
       MET " AND (SELECT" MP_SQLITE_MEMORIES_LAST_USE "FROM memories WHERE memories.id = memory_text.rowid) >= ?2";
 #undef MET
   bool expires = wanted->time->time_to_live > 0;
-  moonpad_status status = MOONPAD_OK;
-  sqlite3_stmt *statement = prepare_with_times(connection, expires ? alive : all, error);
-  if (statement == NULL) return connection->failure;
-  int code = mp_sqlite_bind_text(statement, 1, expression);
+  sqlite3_stmt *statement = NULL;
+  mp_ranking_clear(&wanted->ranking);
+  int code = sqlite3_prepare_v2(connection->db, expires ? alive : all, -1, &statement, NULL);
+  if (code == SQLITE_OK) code = mp_sqlite_bind_text(statement, 1, expression);
   if (code == SQLITE_OK && expires) code = sqlite3_bind_double(statement, 2, mp_agent_alive_since(wanted->time));
   if (code == SQLITE_OK) code = sqlite3_step(statement);
-  for (; code == SQLITE_ROW && status == MOONPAD_OK; code = sqlite3_step(statement)) {
-    status = take_met(connection, statement, wanted, error);
+  while (code == SQLITE_ROW) {
+    code = take_met(statement, wanted);
+    if (code == SQLITE_ROW) code = sqlite3_step(statement);
   }
-  if (status == MOONPAD_OK && code != SQLITE_DONE) status = mp_sqlite_fail(connection, code, error);
   sqlite3_finalize(statement);
-  return status;
+  return code;
+}
+
+static moonpad_status find_met(mp_sqlite_connection *connection, moonpad_string expression, searching *wanted,
+                               moonpad_error *error) {
+  int code = ask_met(connection, expression, wanted);
+  if (lacks_function(connection, code)) {
+    code = make_function(connection);
+    if (code == SQLITE_OK) code = ask_met(connection, expression, wanted);
+  }
+  return code == SQLITE_DONE ? MOONPAD_OK : mp_sqlite_fail_prepare(connection, code, error);
 }
 
 static moonpad_status count_memories(mp_sqlite_connection *connection, moonpad_string expression, searching *wanted,
