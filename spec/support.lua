@@ -135,7 +135,7 @@ function support.urlBeside(store, url)
   return support.freshUrl "sqlite:FILE"
 end
 
----A command (of the shell) that runs SQL on a PostgreSQL server. A preloaded sanitizer lets it hang.
+---A command (of the shell) that runs SQL on a PostgreSQL server, without a preloaded sanitizer.
 ---@param url string
 ---@param more string options: "-c SQL", "-f FILE"
 ---@return string
