@@ -20,6 +20,7 @@ end
 -- The prompt of an agent as it is now.
 local function wholePrompt(seen, agentName, branch)
   local key = agentName .. "\0" .. (branch or "")
+  -- Asked first: where the session was read again, it drops the prompts kept so far.
   local last = seen:last()
   local prompt = seen.prompts[key]
   if isCurrent(prompt, seen) then
