@@ -233,7 +233,7 @@ static moonpad_status delete_user(mp_artifacts *artifacts, const mp_artifact_nam
 
 static moonpad_status sweep(mp_artifacts *artifacts, const mp_agent_time *time, int64_t *files, moonpad_error *error) {
   *files = 0;
-  if (time->time_to_live == 0) return mp_postgres_check_open(store_of(artifacts), error);
+  if (time->time_to_live == 0) return mp_remote_check_open(store_of(artifacts), error);
   return mp_postgres_sweep_table(store_of(artifacts), MP_PG_SWEEP_ARTIFACTS, 0, time, files, error);
 }
 

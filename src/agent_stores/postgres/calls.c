@@ -27,17 +27,17 @@ static moonpad_status change_in(mp_tx *base, void *context, moonpad_error *error
 
 moonpad_status mp_postgres_ask(mp_store *store, const mp_postgres_call *call, moonpad_error *error) {
   mp_postgres_call asked = *call;
-  return mp_postgres_read(store, ask_in, &asked, error);
+  return mp_remote_read(store, ask_in, &asked, error);
 }
 
 moonpad_status mp_postgres_change(mp_store *store, const mp_postgres_call *call, moonpad_error *error) {
   mp_postgres_call asked = *call;
-  return mp_postgres_write(store, change_in, &asked, error);
+  return mp_remote_write(store, change_in, &asked, error);
 }
 
 void mp_postgres_renew(mp_store *store, const mp_postgres_call *call) {
   mp_postgres_call asked = *call;
-  mp_postgres_write_in_a_hurry(store, change_in, &asked, NULL);
+  mp_remote_write_in_a_hurry(store, change_in, &asked, NULL);
 }
 
 moonpad_status mp_postgres_take_number(void *found, const PGresult *rows, moonpad_error *error) {

@@ -104,7 +104,7 @@ static void item_positions(mp_postgres_parameters *parameters, const mp_word *wo
 
 static void add_words(mp_postgres_parameters *parameters, const writing *wanted, bool positions) {
   mp_buffer bytes;
-  mp_buffer_init(&bytes, parameters->connection->store->env);
+  mp_buffer_init(&bytes, parameters->connection->store->remote.env);
   mp_postgres_begin_array(parameters, MP_PG_BYTEA);
   for (size_t i = 0; i < wanted->batch->added_count; i++) {
     const mp_word_list *list = &wanted->words[i];
@@ -193,7 +193,7 @@ static moonpad_status delete_memory(mp_memories *memories, const mp_memories_own
   deletion wanted = {.owner = owner, .time = time};
   int64_t found = 0;
   *existed = false;
-  if (!read_id(id, &wanted.id)) return mp_postgres_check_open(store_of(memories), error);
+  if (!read_id(id, &wanted.id)) return mp_remote_check_open(store_of(memories), error);
   mp_postgres_call call = {MP_PG_DELETE_MEMORY, add_memory, &wanted, mp_postgres_take_number, &found};
   moonpad_status status = mp_postgres_change(store_of(memories), &call, error);
   *existed = status == MOONPAD_OK && found != 0;
@@ -223,7 +223,7 @@ static moonpad_status delete_all(mp_memories *memories, const mp_memories_owner 
 
 /* Memories, then their sessions, then their owners. */
 static moonpad_status sweep(mp_memories *memories, const mp_agent_time *time, int64_t *count, moonpad_error *error) {
-  moonpad_status status = mp_postgres_check_open(store_of(memories), error);
+  moonpad_status status = mp_remote_check_open(store_of(memories), error);
   *count = 0;
   if (time->time_to_live == 0) return status;
   for (int step = 0; step < 3 && status == MOONPAD_OK; step++) {
@@ -234,7 +234,7 @@ static moonpad_status sweep(mp_memories *memories, const mp_agent_time *time, in
 
 /* What is deleted is out of the index at once; the server frees its room when it vacuums. */
 static moonpad_status rebuild_index(mp_memories *memories, moonpad_error *error) {
-  return mp_postgres_check_open(store_of(memories), error);
+  return mp_remote_check_open(store_of(memories), error);
 }
 
 /* ---- all of them, for tools ---- */

@@ -269,7 +269,7 @@ moonpad_status mp_postgres_memories_search(mp_memories *memories, const mp_memor
   mp_postgres_memories *self = (mp_postgres_memories *)memories;
   searching wanted = {.store = self, .query = query, .time = time, .matches = matches};
   mp_buffer_clear(matches);
-  if (query->phrase_count == 0) return mp_postgres_check_open(self->store, error);
+  if (query->phrase_count == 0) return mp_remote_check_open(self->store, error);
   mp_word_list_init(&wanted.words, self->env);
   mp_buffer *const buffers[] = {&wanted.which, &wanted.ends, &wanted.met, &wanted.positions, &wanted.best, &wanted.due};
   for (size_t i = 0; i < sizeof buffers / sizeof *buffers; i++) mp_buffer_init(buffers[i], self->env);

@@ -6,7 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/condition.h"
 #include "base/error.h"
 #include "store/postgres/postgres.h"
 
@@ -214,7 +213,7 @@ static bool emit_changes(mp_postgres_connection *connection, mp_plan *plan, cons
     status = mp_postgres_read_state(connection, (mp_scope)mp_postgres_item_as_integer(scope), key, value,
                                     mp_postgres_item_as_integer(revision), &row, NULL);
     if (status == MOONPAD_OK) status = plan->each_state(plan->context, &row, NULL);
-    mp_value_release(connection->store->env, row.value);
+    mp_value_release(connection->store->remote.env, row.value);
   }
   return status == MOONPAD_OK || status == MP_STOP;
 }
@@ -223,7 +222,7 @@ static bool emit_changes(mp_postgres_connection *connection, mp_plan *plan, cons
 static moonpad_status take_answer(void *context, const PGresult *rows, moonpad_error *error) {
   answer *self = context;
   mp_plan *plan = self->sent->plan;
-  mp_env *env = self->connection->store->env;
+  mp_env *env = self->connection->store->remote.env;
   (void)error;
   self->is_complete = PQntuples(rows) == 1 && mp_postgres_read_heads(rows, 0, NUMBERS, TIMES, &plan->facts) &&
                       take_results(env, plan, rows);
@@ -237,7 +236,7 @@ static moonpad_status take_answer(void *context, const PGresult *rows, moonpad_e
 static void forget(mp_postgres_connection *connection, answer *answers, size_t count) {
   for (size_t i = 0; i < count; i++) {
     mp_plan *plan = answers[i].sent->plan;
-    mp_plan_forget(connection->store->env, plan);
+    mp_plan_forget(connection->store->remote.env, plan);
     if (plan->begin != NULL) plan->begin(plan->context);
     answers[i].connection = connection;
     answers[i].is_complete = false;
@@ -246,14 +245,14 @@ static void forget(mp_postgres_connection *connection, answer *answers, size_t c
 
 static void note_stored(mp_postgres_connection *connection, const answer *self) {
   mp_plan *plan = self->sent->plan;
-  if (!self->is_complete) mp_plan_forget(connection->store->env, plan);
+  if (!self->is_complete) mp_plan_forget(connection->store->remote.env, plan);
   plan->outcome = self->is_complete ? MP_OUTCOME_STORED : MP_OUTCOME_DUPLICATE;
 }
 
 static moonpad_status send_plan(mp_postgres_connection *connection, answer *self) {
   mp_postgres_parameters parameters;
   moonpad_error error;
-  if (!reserve_results(connection->store->env, self->sent->plan)) {
+  if (!reserve_results(connection->store->remote.env, self->sent->plan)) {
     return mp_postgres_note(connection, mp_no_memory(&error), &error);
   }
   mp_postgres_parameters_init(&parameters, connection);
@@ -315,35 +314,30 @@ static moonpad_status send_together(mp_postgres_connection *connection, answer *
     for (size_t i = 0; i < count; i++) note_stored(connection, &answers[i]);
     return status;
   }
-  if (mp_postgres_is_broken(connection)) return status;
+  if (mp_remote_is_broken(&connection->base)) return status;
   mp_postgres_round_trip(connection, NULL); /* of what was sent before a failure of this side */
-  if (mp_postgres_is_broken(connection)) return status;
-  mp_postgres_clear_failure(connection);
+  if (mp_remote_is_broken(&connection->base)) return status;
+  mp_remote_clear_failure(&connection->base);
   mp_postgres_send(connection, MP_PG_ROLLBACK, NULL, NULL, NULL, NULL);
-  connection->must_close = mp_postgres_round_trip(connection, NULL) != MOONPAD_OK;
+  connection->base.must_close = mp_postgres_round_trip(connection, NULL) != MOONPAD_OK;
   return status;
 }
 
 /* ---- each by itself ---- */
 
-/* It has neither an outcome nor a failure. */
-static bool is_untried(const mp_sent_plan *sent) {
-  return sent->plan->error.code == MOONPAD_OK && sent->plan->outcome == MP_OUTCOME_NOT_TRIED;
-}
-
 static void note_failure(mp_postgres_connection *connection, answer *self) {
   static const char *const refused[] = {"MP001", "22P02", "22003"};
-  const mp_postgres_failure *failure = &connection->failure;
+  const mp_remote_failure *failure = &connection->base.failure;
   mp_plan *plan = self->sent->plan;
-  mp_plan_forget(connection->store->env, plan);
+  mp_plan_forget(connection->store->remote.env, plan);
   for (size_t i = 0; i < sizeof refused / sizeof *refused; i++) {
-    if (strcmp(failure->state, refused[i]) == 0) plan->outcome = MP_OUTCOME_REFUSED;
+    if (strcmp(failure->code, refused[i]) == 0) plan->outcome = MP_OUTCOME_REFUSED;
   }
-  if (strcmp(failure->state, "MP002") == 0) plan->outcome = MP_OUTCOME_MISSING;
+  if (strcmp(failure->code, "MP002") == 0) plan->outcome = MP_OUTCOME_MISSING;
   if (failure->status == MOONPAD_ALREADY_EXISTS) plan->outcome = MP_OUTCOME_DUPLICATE;
   /* Its own first sending may be what stands against it. */
   if (plan->outcome == MP_OUTCOME_REFUSED && self->sent->is_resent) plan->outcome = MP_OUTCOME_DUPLICATE;
-  if (plan->outcome != MP_OUTCOME_NOT_TRIED || failure->again != MP_PG_NEVER) return;
+  if (plan->outcome != MP_OUTCOME_NOT_TRIED || failure->again != MP_AGAIN_NEVER) return;
   plan->error = failure->error;
 }
 
@@ -352,78 +346,35 @@ static void note_failure(mp_postgres_connection *connection, answer *self) {
 ** because of others. The failure of the last of these is left in the connection.
 */
 static void send_apart(mp_postgres_connection *connection, answer *answers, size_t count) {
-  mp_postgres_failure last = {.status = MOONPAD_OK};
+  mp_remote_failure last = {.status = MOONPAD_OK};
   forget(connection, answers, count);
   if (connection->pending_count > 0) mp_postgres_receive(connection, NULL);
-  for (size_t i = 0; i < count && !mp_postgres_is_broken(connection); i++) {
+  for (size_t i = 0; i < count && !mp_remote_is_broken(&connection->base); i++) {
     answers[i].is_sent = send_plan(connection, &answers[i]) == MOONPAD_OK;
-    if (!answers[i].is_sent && !mp_postgres_is_broken(connection)) {
+    if (!answers[i].is_sent && !mp_remote_is_broken(&connection->base)) {
       note_failure(connection, &answers[i]);
-      mp_postgres_clear_failure(connection);
+      mp_remote_clear_failure(&connection->base);
     }
     mp_postgres_send_sync(connection, NULL);
   }
-  for (size_t i = 0; i < count && !mp_postgres_is_broken(connection); i++) {
-    mp_postgres_clear_failure(connection);
+  for (size_t i = 0; i < count && !mp_remote_is_broken(&connection->base); i++) {
+    mp_remote_clear_failure(&connection->base);
     moonpad_status status = mp_postgres_receive_part(connection, NULL);
     if (!answers[i].is_sent) continue;
     if (status == MOONPAD_OK) note_stored(connection, &answers[i]);
-    if (status != MOONPAD_OK && !mp_postgres_is_broken(connection)) note_failure(connection, &answers[i]);
-    if (is_untried(answers[i].sent)) last = connection->failure;
+    if (status != MOONPAD_OK && !mp_remote_is_broken(&connection->base)) note_failure(connection, &answers[i]);
+    if (mp_remote_is_untried(answers[i].sent)) last = connection->base.failure;
   }
-  if (!mp_postgres_is_broken(connection)) connection->failure = last;
+  if (!mp_remote_is_broken(&connection->base)) connection->base.failure = last;
 }
 
 /* ---- the whole ---- */
 
-static size_t untried(mp_sent_plan *const *plans, size_t count, answer *answers) {
-  size_t left = 0;
-  for (size_t i = 0; i < count; i++) {
-    if (is_untried(plans[i])) answers[left++] = (answer){.sent = plans[i]};
-  }
-  return left;
-}
-
-static void send_once(mp_postgres_connection *connection, answer *answers, size_t count, mp_postgres_failure *failure) {
-  mp_postgres_clear_failure(connection);
-  bool is_done = count > 1 && send_together(connection, answers, count) == MOONPAD_OK;
-  bool is_usable = !mp_postgres_is_broken(connection) && !connection->must_close;
-  if (!is_done && is_usable) send_apart(connection, answers, count);
-  *failure = connection->failure;
-  mp_postgres_give_back(connection);
-}
-
-static void fail_all(answer *answers, size_t count, const mp_postgres_failure *failure, bool was_sent) {
-  for (size_t i = 0; i < count; i++) {
-    moonpad_error *error = &answers[i].sent->plan->error;
-    *error = failure->error;
-    if (!was_sent) continue;
-    char reason[300];
-    snprintf(reason, sizeof reason, "%.299s", failure->error.message);
-    mp_fail(error, failure->status, "it may have been stored, the same event id will tell: %s", reason);
-  }
-}
-
-void mp_postgres_send_plans(void *context, mp_sent_plan *const *plans, size_t count) {
-  mp_postgres *store = context;
+void mp_postgres_send_plans(mp_remote_connection *base, mp_sent_plan *const *plans, size_t count) {
+  mp_postgres_connection *connection = (mp_postgres_connection *)base;
   answer answers[MP_LARGEST_SEND];
-  double until = mp_monotonic() + store->patience;
-  bool was_sent = false;
-  for (size_t i = 0; i < count; i++) mp_plan_forget(store->env, plans[i]->plan);
-  for (int tries = 0;; tries++) {
-    mp_postgres_connection *connection;
-    mp_postgres_failure failure;
-    size_t left = untried(plans, count, answers);
-    if (left == 0) return;
-    mp_postgres_take(store, until, &connection, &failure);
-    if (connection != NULL) send_once(connection, answers, left, &failure);
-    if (connection != NULL && failure.again == MP_PG_RECONNECT) was_sent = true;
-    left = untried(plans, count, answers);
-    if (left == 0) return;
-    /* Now any of them may be stored. */
-    for (size_t i = 0; was_sent && i < left; i++) answers[i].sent->is_resent = true;
-    if (mp_postgres_try_again(store, &failure, tries, until)) continue;
-    fail_all(answers, left, &failure, was_sent);
-    return;
-  }
+  for (size_t i = 0; i < count; i++) answers[i] = (answer){.sent = plans[i]};
+  bool is_done = count > 1 && send_together(connection, answers, count) == MOONPAD_OK;
+  bool is_usable = !mp_remote_is_broken(base) && !base->must_close;
+  if (!is_done && is_usable) send_apart(connection, answers, count);
 }

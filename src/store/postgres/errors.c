@@ -5,61 +5,42 @@
 #include "base/error.h"
 #include "store/postgres/postgres.h"
 
-bool mp_postgres_is_broken(const mp_postgres_connection *connection) {
-  return connection->failure.status != MOONPAD_OK && connection->failure.again == MP_PG_RECONNECT;
-}
-
-void mp_postgres_clear_failure(mp_postgres_connection *connection) {
-  memset(&connection->failure, 0, sizeof connection->failure);
-}
-
-void mp_postgres_scrub(const mp_postgres *store, char *text) {
-  size_t length = store->password == NULL ? 0 : strlen(store->password);
-  if (length == 0) return;
-  for (char *found = text; (found = strstr(found, store->password)) != NULL;) {
-    size_t shown = length < 3 ? length : 3;
-    memcpy(found, "...", shown);
-    memmove(found + shown, found + length, strlen(found + length) + 1);
-    found += shown;
-  }
-}
-
 /* ---- SQLSTATE: appendix A of PostgreSQL's manual ---- */
 
 typedef struct meaning {
   const char *state; /* its beginning */
   moonpad_status status;
-  mp_postgres_again again;
+  mp_remote_again again;
   const char *text; /* NULL: what the server says */
 } meaning;
 
 static const meaning meanings[] = {
-    {"40001", MOONPAD_BUSY, MP_PG_AGAIN, "others kept changing the same"},
-    {"40P01", MOONPAD_BUSY, MP_PG_AGAIN, "others kept changing the same"},
-    {"55P03", MOONPAD_BUSY, MP_PG_NEVER, "another writer kept it locked for longer than busyTimeoutMs"},
-    {"57014", MOONPAD_BUSY, MP_PG_NEVER, "the server has cancelled it (statement_timeout, or by hand)"},
-    {"57P", MOONPAD_STORAGE, MP_PG_RECONNECT, NULL},
-    {"25P03", MOONPAD_STORAGE, MP_PG_RECONNECT, NULL},
-    {"25006", MOONPAD_STORAGE, MP_PG_RECONNECT, "the server is read-only (a standby?)"},
-    {"08", MOONPAD_STORAGE, MP_PG_RECONNECT, NULL},
-    {"53300", MOONPAD_BUSY, MP_PG_RECONNECT, "the server has no connection left (max_connections)"},
-    {"53100", MOONPAD_STORAGE, MP_PG_NEVER, "the server's disk is full"},
-    {"53200", MOONPAD_STORAGE, MP_PG_NEVER, "the server is out of memory"},
-    {"28", MOONPAD_STORAGE, MP_PG_NEVER, NULL},
-    {"3D000", MOONPAD_STORAGE, MP_PG_NEVER, NULL},
-    {"42501", MOONPAD_UNSUPPORTED, MP_PG_NEVER, NULL},
-    {"42", MOONPAD_CORRUPT, MP_PG_NEVER, NULL},
-    {"3F000", MOONPAD_CORRUPT, MP_PG_NEVER, NULL},
-    {"XX001", MOONPAD_CORRUPT, MP_PG_NEVER, NULL},
-    {"XX002", MOONPAD_CORRUPT, MP_PG_NEVER, NULL},
-    {"54000", MOONPAD_LIMIT, MP_PG_NEVER, NULL},
-    {"22021", MOONPAD_INVALID_ARGUMENT, MP_PG_NEVER, NULL},
-    {"MP003", MOONPAD_STORAGE, MP_PG_AGAIN, "an earlier attempt was still under way"},
-    {"MP004", MOONPAD_BUSY, MP_PG_AGAIN, "others kept changing the same"},
+    {"40001", MOONPAD_BUSY, MP_AGAIN_CALL, "others kept changing the same"},
+    {"40P01", MOONPAD_BUSY, MP_AGAIN_CALL, "others kept changing the same"},
+    {"55P03", MOONPAD_BUSY, MP_AGAIN_NEVER, "another writer kept it locked for longer than busyTimeoutMs"},
+    {"57014", MOONPAD_BUSY, MP_AGAIN_NEVER, "the server has cancelled it (statement_timeout, or by hand)"},
+    {"57P", MOONPAD_STORAGE, MP_AGAIN_RECONNECT, NULL},
+    {"25P03", MOONPAD_STORAGE, MP_AGAIN_RECONNECT, NULL},
+    {"25006", MOONPAD_STORAGE, MP_AGAIN_RECONNECT, "the server is read-only (a standby?)"},
+    {"08", MOONPAD_STORAGE, MP_AGAIN_RECONNECT, NULL},
+    {"53300", MOONPAD_BUSY, MP_AGAIN_RECONNECT, "the server has no connection left (max_connections)"},
+    {"53100", MOONPAD_STORAGE, MP_AGAIN_NEVER, "the server's disk is full"},
+    {"53200", MOONPAD_STORAGE, MP_AGAIN_NEVER, "the server is out of memory"},
+    {"28", MOONPAD_STORAGE, MP_AGAIN_NEVER, NULL},
+    {"3D000", MOONPAD_STORAGE, MP_AGAIN_NEVER, NULL},
+    {"42501", MOONPAD_UNSUPPORTED, MP_AGAIN_NEVER, NULL},
+    {"42", MOONPAD_CORRUPT, MP_AGAIN_NEVER, NULL},
+    {"3F000", MOONPAD_CORRUPT, MP_AGAIN_NEVER, NULL},
+    {"XX001", MOONPAD_CORRUPT, MP_AGAIN_NEVER, NULL},
+    {"XX002", MOONPAD_CORRUPT, MP_AGAIN_NEVER, NULL},
+    {"54000", MOONPAD_LIMIT, MP_AGAIN_NEVER, NULL},
+    {"22021", MOONPAD_INVALID_ARGUMENT, MP_AGAIN_NEVER, NULL},
+    {"MP003", MOONPAD_STORAGE, MP_AGAIN_CALL, "an earlier attempt was still under way"},
+    {"MP004", MOONPAD_BUSY, MP_AGAIN_CALL, "others kept changing the same"},
 };
 
 static const meaning *meaning_of(const char *state) {
-  static const meaning other = {"", MOONPAD_STORAGE, MP_PG_NEVER, NULL};
+  static const meaning other = {"", MOONPAD_STORAGE, MP_AGAIN_NEVER, NULL};
   for (size_t i = 0; i < sizeof meanings / sizeof *meanings; i++) {
     if (strncmp(state, meanings[i].state, strlen(meanings[i].state)) == 0) return &meanings[i];
   }
@@ -68,22 +49,9 @@ static const meaning *meaning_of(const char *state) {
 
 /* ---- noting ---- */
 
-static moonpad_status note(mp_postgres_connection *connection, moonpad_status status, mp_postgres_again again,
-                           const char *state, const moonpad_error *error) {
-  mp_postgres_failure *failure = &connection->failure;
-  bool is_first = failure->status == MOONPAD_OK, is_lost = again == MP_PG_RECONNECT;
-  if (is_first) {
-    failure->status = status;
-    failure->error = *error;
-    snprintf(failure->state, sizeof failure->state, "%s", state);
-  }
-  if (is_first || is_lost) failure->again = again;
-  return status;
-}
-
 moonpad_status mp_postgres_note(mp_postgres_connection *connection, moonpad_status status, const moonpad_error *error) {
-  if (connection->failure.status != MOONPAD_OK) return status;
-  return note(connection, status, MP_PG_NEVER, "", error);
+  if (connection->base.failure.status != MOONPAD_OK) return status;
+  return mp_remote_note(&connection->base, status, MP_AGAIN_NEVER, "", error);
 }
 
 /* The unique indexes of events: what the service calls ALREADY_EXISTS. */
@@ -104,10 +72,10 @@ moonpad_status mp_postgres_fail(mp_postgres_connection *connection, const PGresu
     status = mp_fail(&reason, MOONPAD_ALREADY_EXISTS, "an event with this id or revision is already in this session");
   } else {
     const char *text = found->text != NULL ? found->text : said != NULL ? said : "an error without a message";
-    status = mp_fail(&reason, found->status, "%s: %s (SQLSTATE %s)", store->place, text, state);
-    mp_postgres_scrub(store, reason.message);
+    status = mp_fail(&reason, found->status, "%s: %s (SQLSTATE %s)", store->remote.place, text, state);
+    mp_remote_scrub(&store->remote, reason.message);
   }
-  note(connection, status, found->again, state, &reason);
+  mp_remote_note(&connection->base, status, found->again, state, &reason);
   if (error != NULL) *error = reason;
   return status;
 }
@@ -123,14 +91,14 @@ moonpad_status mp_postgres_lost(mp_postgres_connection *connection, const char *
   char said[256];
   moonpad_error reason;
   first_line(what != NULL ? what : PQerrorMessage(connection->pg), said, sizeof said);
-  mp_postgres_scrub(connection->store, said);
-  moonpad_status status = mp_fail(&reason, MOONPAD_STORAGE, "%s: the connection is lost: %s", connection->store->place,
-                                  said[0] == '\0' ? "no reason is known" : said);
-  note(connection, status, MP_PG_RECONNECT, "", &reason);
+  mp_remote_scrub(&connection->store->remote, said);
+  moonpad_status status = mp_fail(&reason, MOONPAD_STORAGE, "%s: the connection is lost: %s",
+                                  connection->store->remote.place, said[0] == '\0' ? "no reason is known" : said);
+  mp_remote_note(&connection->base, status, MP_AGAIN_RECONNECT, "", &reason);
   if (error != NULL) *error = reason;
   return status;
 }
 
 moonpad_status mp_postgres_corrupt(mp_postgres_connection *connection, const char *what, moonpad_error *error) {
-  return mp_fail(error, MOONPAD_CORRUPT, "%s: the database is damaged: %s", connection->store->place, what);
+  return mp_fail(error, MOONPAD_CORRUPT, "%s: the database is damaged: %s", connection->store->remote.place, what);
 }

@@ -17,7 +17,7 @@ typedef struct event_walk {
 } event_walk;
 
 moonpad_status mp_postgres_check_event(mp_postgres_connection *connection, moonpad_string *json, moonpad_error *error) {
-  moonpad_status status = mp_stored_event(connection->store->env, &connection->scratch, json);
+  moonpad_status status = mp_stored_event(connection->store->remote.env, &connection->scratch, json);
   if (status == MOONPAD_NO_MEMORY) return mp_no_memory(error);
   return status == MOONPAD_OK ? status : mp_postgres_corrupt(connection, "an event is not a JSON object", error);
 }
@@ -117,7 +117,7 @@ static moonpad_status emit_base_key(event_walk *self, const PGresult *rows, int 
   moonpad_status status = mp_postgres_read_state(self->connection, MP_SCOPE_SESSION, mp_postgres_bytes(rows, row, 0),
                                                  mp_postgres_bytes(rows, row, 1), 0, &found, &self->error);
   if (status == MOONPAD_OK) status = self->each_state(self->context, &found, &self->error);
-  mp_value_release(self->connection->store->env, found.value);
+  mp_value_release(self->connection->store->remote.env, found.value);
   return status;
 }
 

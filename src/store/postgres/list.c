@@ -35,7 +35,7 @@ static moonpad_status emit_key(list_walk *self, const PGresult *rows, int row) {
                                                  mp_postgres_bytes(rows, row, KEY), mp_postgres_bytes(rows, row, VALUE),
                                                  mp_postgres_integer(rows, row, REVISION), &found, &self->error);
   if (status == MOONPAD_OK) status = self->listing->state(self->listing->context, &found, &self->error);
-  mp_value_release(self->connection->store->env, found.value);
+  mp_value_release(self->connection->store->remote.env, found.value);
   return status;
 }
 

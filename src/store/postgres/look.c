@@ -58,7 +58,7 @@ static moonpad_status emit_key(looking *self, const PGresult *rows, int row) {
                                                  mp_postgres_bytes(rows, row, KEY), mp_postgres_bytes(rows, row, VALUE),
                                                  mp_postgres_integer(rows, row, REVISION), &found, &self->error);
   if (status == MOONPAD_OK) status = self->look->each_state(self->look->context, &found, &self->error);
-  mp_value_release(self->connection->store->env, found.value);
+  mp_value_release(self->connection->store->remote.env, found.value);
   return status;
 }
 

@@ -5,7 +5,7 @@
 **
 ** open.c         URL and options, opening, closing, freeing
 ** append.c       plans: appends of one round trip each, several in one transaction
-** tx.c           one transaction: begin, commit, what is done again when the server fails
+** tx.c           one transaction: begin, commit, roll back
 ** housekeeping.c trimming, purging, touching, sweeping, tokens
 ** write.c        applies batches; makes and removes sessions and users; copies histories
 ** events.c       walks over events
@@ -38,9 +38,7 @@
 #include <libpq-fe.h>
 
 #include "base/buffer.h"
-#include "store/server/plan_queue.h"
-#include "store/server/pool.h"
-#include "store/store.h"
+#include "store/server/remote.h"
 
 typedef enum mp_postgres_statement_id {
   MP_PG_BEGIN,
@@ -108,25 +106,6 @@ typedef struct mp_postgres_tables {
   const char *create;            /* SQL that makes the tables and functions of version 1 */
 } mp_postgres_tables;
 
-/* What a failure means for trying again. */
-typedef enum mp_postgres_again {
-  MP_PG_NEVER,     /* the same would happen again */
-  MP_PG_AGAIN,     /* the transaction, on this connection: a deadlock, say */
-  MP_PG_RECONNECT, /* on a new connection: the server went away, or is no primary any more */
-  MP_PG_SNAPSHOT   /* at once, as a transaction that reads: a second question has come */
-} mp_postgres_again;
-
-#define MP_PG_STATE_BYTES 6 /* a SQLSTATE and a NUL */
-
-/* The failure that counts: the first of an attempt. */
-typedef struct mp_postgres_failure {
-  moonpad_status status; /* MOONPAD_OK: none */
-  mp_postgres_again again;
-  char state[MP_PG_STATE_BYTES]; /* "": it came from libpq, not from the server */
-  bool was_connecting;           /* there was no connection yet */
-  moonpad_error error;
-} mp_postgres_failure;
-
 typedef struct mp_postgres mp_postgres;
 
 /*
@@ -147,36 +126,21 @@ typedef struct mp_postgres_pending {
 
 /* Used by one thread at a time. */
 typedef struct mp_postgres_connection {
-  mp_pooled pooled; /* first */
+  mp_remote_connection base; /* first */
   mp_postgres *store;
   PGconn *pg;
   bool prepared[MP_PG_MOST_STATEMENTS];
   mp_postgres_pending *pending; /* a queue: what is sent and not answered yet */
   size_t pending_first, pending_count, pending_capacity;
-  mp_postgres_failure failure; /* of what has been sent since it was last cleared */
-  bool must_close;             /* it is in no state to be used again */
-  /* This connection's row in `commits`, and the number of the last transaction it noted there. */
-  int64_t slot;
-  int64_t number;
   mp_buffer scratch; /* arrays on their way out, an event's text on its way in */
 } mp_postgres_connection;
 
 struct mp_postgres {
-  mp_store base; /* first */
-  mp_env *env;
-  char *url;      /* for libpq, without moonpad's own options; may hold the password */
-  char *password; /* NULL: none is known */
-  char *place;    /* for messages: "postgresql://HOST:PORT/DATABASE" */
-  char *schema;   /* its name */
+  mp_remote remote; /* first */
+  char *url;        /* for libpq, without moonpad's own options; may hold the password */
+  char *schema;     /* its name */
   char *quoted_schema;
-  moonpad_durability durability;
-  double patience; /* busyTimeoutMs in seconds: how long something is tried again */
-  double silence;  /* seconds without a byte from the server, until it counts as gone */
-  bool migrates;
-  bool strict;
   const mp_postgres_tables *tables; /* NULL: it is a store of sessions */
-  mp_pool pool;
-  mp_plan_queue plans;
 };
 
 /* ---- open.c ---- */
@@ -193,12 +157,10 @@ moonpad_status mp_postgres_open_tables(mp_env *env, moonpad_string rest, const m
 */
 moonpad_status mp_postgres_print_schema(mp_env *env, moonpad_string rest, const mp_postgres_tables *const *tables,
                                         size_t count, mp_buffer *sql, moonpad_error *error);
-/* For a call that needs no connection. Errors: closed. */
-moonpad_status mp_postgres_check_open(mp_store *store, moonpad_error *error);
 
-/* ---- append.c: an mp_send_plans ---- */
+/* ---- append.c: of mp_remote_ops ---- */
 
-void mp_postgres_send_plans(void *store, mp_sent_plan *const *plans, size_t count);
+void mp_postgres_send_plans(mp_remote_connection *connection, mp_sent_plan *const *plans, size_t count);
 
 /* ---- tx.c ---- */
 
@@ -217,11 +179,9 @@ static inline mp_postgres_tx *mp_postgres_tx_of(mp_tx *tx) {
   return (mp_postgres_tx *)tx;
 }
 
-moonpad_status mp_postgres_write(mp_store *store, mp_tx_function function, void *context, moonpad_error *error);
-/* For what is better left out than waited for: it is tried once, on a connection that is free. */
-moonpad_status mp_postgres_write_in_a_hurry(mp_store *store, mp_tx_function function, void *context,
-                                            moonpad_error *error);
-moonpad_status mp_postgres_read(mp_store *store, mp_tx_function function, void *context, moonpad_error *error);
+/* Of mp_remote_ops. */
+moonpad_status mp_postgres_run(mp_remote_connection *connection, mp_remote_attempt *once, bool *sent);
+moonpad_status mp_postgres_find_commit(mp_remote_connection *connection, const mp_remote_attempt *once, bool *is_done);
 
 /*
 ** Before a question: begins the transaction where it has to. Fails where the question is a second
@@ -281,25 +241,11 @@ void mp_postgres_write_schema(const char *quoted_schema, const mp_postgres_table
 
 /* ---- connect.c ---- */
 
-/*
-** Takes a connection from the pool, and opens it where it must. *connection NULL: why is in
-** `failure`.
-*/
-void mp_postgres_take(mp_postgres *store, double until, mp_postgres_connection **connection,
-                      mp_postgres_failure *failure);
-/* Gives it back; disconnects it where it is broken. */
-void mp_postgres_give_back(mp_postgres_connection *connection);
-/* Opens one and sets it up; it takes texts only (mp_postgres_run_text). */
-mp_postgres_connection *mp_postgres_connect(mp_postgres *store, mp_postgres_failure *failure);
-/* From now on it takes prepared statements. */
-moonpad_status mp_postgres_start(mp_postgres_connection *connection, moonpad_error *error);
-void mp_postgres_disconnect(mp_postgres_connection *connection); /* NULL is allowed */
-void mp_postgres_disconnect_all(mp_pooled *list);
-/*
-** After an attempt that failed: is it to be made again, and has it the time? Then it has slept.
-** `attempt` counts from 0.
-*/
-bool mp_postgres_try_again(mp_postgres *store, const mp_postgres_failure *failure, int attempt, double until);
+/* Of mp_remote_ops. Until it is started a connection takes texts only (mp_postgres_run_text). */
+mp_remote_connection *mp_postgres_connect(mp_remote *store, mp_remote_failure *failure);
+moonpad_status mp_postgres_start(mp_remote_connection *connection, moonpad_error *error);
+void mp_postgres_disconnect(mp_remote_connection *connection);
+bool mp_postgres_is_connected(const mp_remote_connection *connection);
 
 /* ---- statements.c ---- */
 
@@ -393,7 +339,7 @@ moonpad_status mp_postgres_send_by_row(mp_postgres_connection *connection, int i
                                        moonpad_error *error);
 /* The end of what belongs together: an error leaves out what is before it, not behind it. */
 moonpad_status mp_postgres_send_sync(mp_postgres_connection *connection, moonpad_error *error);
-/* Receives all answers. Fails with the first failure, which is in connection->failure. */
+/* Receives all answers. Fails with the first failure, which is in connection->base.failure. */
 moonpad_status mp_postgres_receive(mp_postgres_connection *connection, moonpad_error *error);
 /* Receives the answers up to the next sync. */
 moonpad_status mp_postgres_receive_part(mp_postgres_connection *connection, moonpad_error *error);
@@ -414,9 +360,6 @@ moonpad_status mp_postgres_finish_walk(mp_postgres_connection *connection, const
 
 /* ---- errors.c ---- */
 
-/* Replaces the password in a text by "...". */
-void mp_postgres_scrub(const mp_postgres *store, char *text);
-
 /* Notes a failure, if it is the first, and words it for the caller. */
 moonpad_status mp_postgres_fail(mp_postgres_connection *connection, const PGresult *result, moonpad_error *error);
 /* Of libpq: the connection is lost, or was never made. `what` may be NULL: what libpq says. */
@@ -424,7 +367,5 @@ moonpad_status mp_postgres_lost(mp_postgres_connection *connection, const char *
 moonpad_status mp_postgres_corrupt(mp_postgres_connection *connection, const char *what, moonpad_error *error);
 /* A failure of a callback: memory, say. */
 moonpad_status mp_postgres_note(mp_postgres_connection *connection, moonpad_status status, const moonpad_error *error);
-void mp_postgres_clear_failure(mp_postgres_connection *connection);
-bool mp_postgres_is_broken(const mp_postgres_connection *connection);
 
 #endif

@@ -97,7 +97,7 @@ moonpad_status mp_postgres_read_state(mp_postgres_connection *connection, mp_sco
                                       moonpad_string value, int64_t revision, mp_state_row *row, moonpad_error *error) {
   *row = (mp_state_row){.scope = scope, .key = key, .revision = revision};
   if (value.data == NULL) return MOONPAD_OK;
-  moonpad_status status = mp_stored_value(connection->store->env, value, &row->value);
+  moonpad_status status = mp_stored_value(connection->store->remote.env, value, &row->value);
   if (status == MOONPAD_NO_MEMORY) return mp_no_memory(error);
   return status == MOONPAD_OK ? status : mp_postgres_corrupt(connection, "a value of the state is not JSON", error);
 }

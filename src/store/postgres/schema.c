@@ -404,7 +404,7 @@ static moonpad_status find_schema(mp_postgres_connection *connection, found_sche
   free(value);
   if (!found->is_usable) {
     return mp_fail(error, MOONPAD_UNSUPPORTED, "%s: the account may not use the schema %s (GRANT USAGE ON SCHEMA)",
-                   connection->store->place, connection->store->quoted_schema);
+                   connection->store->remote.place, connection->store->quoted_schema);
   }
   return found->has_meta ? find_versions(connection, found, error) : MOONPAD_OK;
 }
@@ -418,27 +418,27 @@ static moonpad_status judge(const mp_postgres *store, const found_schema *found,
   long newest = found->version > found->other_version ? found->version : found->other_version;
   if (newest > SCHEMA_VERSION) {
     return mp_fail(error, MOONPAD_UNSUPPORTED,
-                   "%s: schema %s was written by a newer moonpad: schema %ld, this build knows %d", store->place,
+                   "%s: schema %s was written by a newer moonpad: schema %ld, this build knows %d", store->remote.place,
                    store->quoted_schema, newest, SCHEMA_VERSION);
   }
   if (found->version == SCHEMA_VERSION) return MOONPAD_OK;
   return mp_fail(error, MOONPAD_CORRUPT, "%s: schema %s is not moonpad's: its table meta belongs to another program",
-                 store->place, store->quoted_schema);
+                 store->remote.place, store->quoted_schema);
 }
 
 /* ---- making it ---- */
 
 static moonpad_status missing_right(mp_postgres_connection *connection, moonpad_error *error) {
   const mp_postgres *store = connection->store;
-  bool is_right = strcmp(connection->failure.state, "42501") == 0;
-  if (!is_right) return connection->failure.status;
+  bool is_right = strcmp(connection->base.failure.code, "42501") == 0;
+  if (!is_right) return connection->base.failure.status;
   char said[160];
-  snprintf(said, sizeof said, "%.159s", connection->failure.error.message);
+  snprintf(said, sizeof said, "%.159s", connection->base.failure.error.message);
   return mp_fail(
       error, MOONPAD_UNSUPPORTED,
       "%s: the account may not make moonpad's tables in the schema %s (it needs CREATE on the schema, or on the "
       "database where there is none): %s",
-      store->place, store->quoted_schema, said);
+      store->remote.place, store->quoted_schema, said);
 }
 
 static moonpad_status run(mp_postgres_connection *connection, const char *sql, moonpad_error *error) {
@@ -485,13 +485,13 @@ static moonpad_status create(mp_postgres_connection *connection, moonpad_error *
                               error);
   if (status == MOONPAD_OK) status = create_what_is_missing(connection, error);
   if (status == MOONPAD_OK) return run(connection, "COMMIT", error);
-  bool is_own = connection->failure.status == MOONPAD_OK; /* not the server's */
+  bool is_own = connection->base.failure.status == MOONPAD_OK; /* not the server's */
   if (!is_own) status = missing_right(connection, error);
-  if (!mp_postgres_is_broken(connection)) {
-    mp_postgres_failure failure = connection->failure;
-    mp_postgres_clear_failure(connection);
+  if (!mp_remote_is_broken(&connection->base)) {
+    mp_remote_failure failure = connection->base.failure;
+    mp_remote_clear_failure(&connection->base);
     run(connection, "ROLLBACK", NULL);
-    connection->failure = failure;
+    connection->base.failure = failure;
   }
   return status;
 }
@@ -502,10 +502,10 @@ moonpad_status mp_postgres_prepare_schema(mp_postgres_connection *connection, mo
   moonpad_status status = find_schema(connection, &found, error);
   if (status != MOONPAD_OK) return status;
   if (is_complete(store, &found)) return judge(store, &found, error);
-  if (store->migrates) return create(connection, error);
+  if (store->remote.migrates) return create(connection, error);
   return mp_fail(error, MOONPAD_UNSUPPORTED,
-                 "%s: there is no schema %s of moonpad%s%s, and it is not to be made (migrate=off)", store->place,
-                 store->quoted_schema, store->tables == NULL ? "" : " with tables for ",
+                 "%s: there is no schema %s of moonpad%s%s, and it is not to be made (migrate=off)",
+                 store->remote.place, store->quoted_schema, store->tables == NULL ? "" : " with tables for ",
                  store->tables == NULL ? "" : store->tables->name);
 }
 

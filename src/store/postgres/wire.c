@@ -29,14 +29,14 @@ static int wait_for(PGconn *pg, bool to_write, double until) {
 
 static moonpad_status silent(mp_postgres_connection *connection, moonpad_error *error) {
   char what[64];
-  snprintf(what, sizeof what, "it has said nothing for %.0f s", connection->store->silence);
+  snprintf(what, sizeof what, "it has said nothing for %.0f s", connection->store->remote.silence);
   return mp_postgres_lost(connection, what, error);
 }
 
 /* Until PQgetResult does not block. What is still to be sent goes out meanwhile. */
 static moonpad_status wait_for_answer(mp_postgres_connection *connection, moonpad_error *error) {
   PGconn *pg = connection->pg;
-  double until = mp_monotonic() + connection->store->silence;
+  double until = mp_monotonic() + connection->store->remote.silence;
   for (;;) {
     int left = PQflush(pg);
     if (left < 0) return mp_postgres_lost(connection, NULL, error);
@@ -44,7 +44,7 @@ static moonpad_status wait_for_answer(mp_postgres_connection *connection, moonpa
     int ready = wait_for(pg, left == 1, until);
     if (ready == 0) return silent(connection, error);
     if (ready < 0 || PQconsumeInput(pg) == 0) return mp_postgres_lost(connection, NULL, error);
-    until = mp_monotonic() + connection->store->silence;
+    until = mp_monotonic() + connection->store->remote.silence;
   }
 }
 
@@ -67,8 +67,8 @@ moonpad_status mp_postgres_ask_text(mp_postgres_connection *connection, const ch
     }
     PQclear(result);
   }
-  if (connection->failure.status != MOONPAD_OK && error != NULL) *error = connection->failure.error;
-  return connection->failure.status;
+  if (connection->base.failure.status != MOONPAD_OK && error != NULL) *error = connection->base.failure.error;
+  return connection->base.failure.status;
 }
 
 moonpad_status mp_postgres_run_text(mp_postgres_connection *connection, const char *sql, moonpad_error *error) {
@@ -87,7 +87,8 @@ static bool push(mp_postgres_connection *connection, mp_postgres_pending pending
   size_t end = connection->pending_first + connection->pending_count;
   void *items = connection->pending;
   size_t needed = end + (pending.is_sync ? 1 : 2);
-  if (!mp_reserve(connection->store->env, &items, &connection->pending_capacity, sizeof pending, needed)) return false;
+  if (!mp_reserve(connection->store->remote.env, &items, &connection->pending_capacity, sizeof pending, needed))
+    return false;
   connection->pending = items;
   connection->pending[end] = pending;
   connection->pending_count++;
@@ -134,15 +135,15 @@ static moonpad_status check_parameters(const mp_postgres_parameters *parameters,
   if (from->scratch.failed) return mp_no_memory(error);
   if (!parameters->too_large) return MOONPAD_OK;
   return mp_fail(error, MOONPAD_LIMIT, "%s: longer than PostgreSQL takes in one statement (about 1 GiB)",
-                 from->store->place);
+                 from->store->remote.place);
 }
 
 /* A failure before anything of it was sent leaves the connection as it was. */
 static moonpad_status send(mp_postgres_connection *connection, mp_postgres_pending pending,
                            const mp_postgres_parameters *parameters, moonpad_error *error) {
-  moonpad_status status = connection->failure.status;
+  moonpad_status status = connection->base.failure.status;
   if (status != MOONPAD_OK) {
-    if (error != NULL) *error = connection->failure.error;
+    if (error != NULL) *error = connection->base.failure.error;
     return status;
   }
   moonpad_error reason = {MOONPAD_OK, ""};
@@ -169,9 +170,9 @@ moonpad_status mp_postgres_send_by_row(mp_postgres_connection *connection, int i
 }
 
 moonpad_status mp_postgres_send_sync(mp_postgres_connection *connection, moonpad_error *error) {
-  if (mp_postgres_is_broken(connection)) {
-    if (error != NULL) *error = connection->failure.error;
-    return connection->failure.status;
+  if (mp_remote_is_broken(&connection->base)) {
+    if (error != NULL) *error = connection->base.failure.error;
+    return connection->base.failure.status;
   }
   if (!push(connection, (mp_postgres_pending){.is_sync = true})) return mp_no_memory(error);
   return PQpipelineSync(connection->pg) == 1 ? MOONPAD_OK : mp_postgres_lost(connection, NULL, error);
@@ -184,7 +185,7 @@ static void take_result(mp_postgres_connection *connection, const mp_postgres_pe
   ExecStatusType status = PQresultStatus(result);
   bool has_rows = status == PGRES_TUPLES_OK || status == PGRES_SINGLE_TUPLE;
   if (has_rows || status == PGRES_COMMAND_OK) {
-    if (!has_rows || pending->rows == NULL || connection->failure.status != MOONPAD_OK) return;
+    if (!has_rows || pending->rows == NULL || connection->base.failure.status != MOONPAD_OK) return;
     moonpad_error reason = {MOONPAD_OK, ""};
     moonpad_status taken = pending->rows(pending->context, result, &reason);
     if (taken != MOONPAD_OK) mp_postgres_note(connection, taken, &reason);
@@ -205,36 +206,36 @@ static moonpad_status receive_one(mp_postgres_connection *connection, moonpad_er
     bool is_sync = PQresultStatus(result) == PGRES_PIPELINE_SYNC;
     if (!is_sync) take_result(connection, &pending, result);
     PQclear(result);
-    if (is_sync || mp_postgres_is_broken(connection)) break;
+    if (is_sync || mp_remote_is_broken(&connection->base)) break;
   }
   connection->pending_first++;
   connection->pending_count--;
-  return mp_postgres_is_broken(connection) ? connection->failure.status : MOONPAD_OK;
+  return mp_remote_is_broken(&connection->base) ? connection->base.failure.status : MOONPAD_OK;
 }
 
 moonpad_status mp_postgres_receive_part(mp_postgres_connection *connection, moonpad_error *error) {
   bool is_sync = false;
-  while (!is_sync && connection->pending_count > 0 && !mp_postgres_is_broken(connection)) {
+  while (!is_sync && connection->pending_count > 0 && !mp_remote_is_broken(&connection->base)) {
     mp_postgres_pending *pending = pending_at(connection, 0);
     is_sync = pending->is_sync;
     if (pending->by_row) PQsetSingleRowMode(connection->pg);
     receive_one(connection, NULL);
   }
-  if (connection->failure.status != MOONPAD_OK && error != NULL) *error = connection->failure.error;
-  return connection->failure.status;
+  if (connection->base.failure.status != MOONPAD_OK && error != NULL) *error = connection->base.failure.error;
+  return connection->base.failure.status;
 }
 
 moonpad_status mp_postgres_receive(mp_postgres_connection *connection, moonpad_error *error) {
   moonpad_status status = MOONPAD_OK;
   do {
     status = mp_postgres_receive_part(connection, error);
-  } while (connection->pending_count > 0 && !mp_postgres_is_broken(connection));
+  } while (connection->pending_count > 0 && !mp_remote_is_broken(&connection->base));
   mp_buffer_clear(&connection->scratch);
   return status;
 }
 
 moonpad_status mp_postgres_round_trip(mp_postgres_connection *connection, moonpad_error *error) {
-  if (mp_postgres_send_sync(connection, error) != MOONPAD_OK) return connection->failure.status;
+  if (mp_postgres_send_sync(connection, error) != MOONPAD_OK) return connection->base.failure.status;
   return mp_postgres_receive(connection, error);
 }
 

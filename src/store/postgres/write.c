@@ -44,9 +44,9 @@ static moonpad_status take_creation(void *context, const PGresult *rows, moonpad
 static moonpad_status user_is_gone(mp_postgres_connection *connection, moonpad_error *error) {
   moonpad_error reason;
   moonpad_status status =
-      mp_fail(&reason, MOONPAD_BUSY, "%s: the user was deleted at the same time", connection->store->place);
+      mp_fail(&reason, MOONPAD_BUSY, "%s: the user was deleted at the same time", connection->store->remote.place);
   mp_postgres_note(connection, status, &reason);
-  connection->failure.again = MP_PG_AGAIN;
+  connection->base.failure.again = MP_AGAIN_CALL;
   if (error != NULL) *error = reason;
   return status;
 }

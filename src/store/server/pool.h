@@ -1,6 +1,6 @@
 /*
-** src/store/server: what the stores on servers have in common: the pool of connections, appends
-** that share a transaction, their own options in a URL, when to try again.
+** src/store/server: what the stores on servers have in common (remote.h): the pool of connections,
+** appends that share a transaction, their own options in a URL, when to try again.
 ** Does not belong here: anything that knows one server's protocol. Arrows: store/postgres includes
 ** it; it includes store/, core/ and base/.
 **

@@ -1,4 +1,4 @@
-/* Taking moonpad's own options out of a server's URL. */
+/* Reading URLs of servers. */
 #include "store/server/url.h"
 
 #include <errno.h>
@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/nearest.h"
 
 static int hex_digit(char byte) {
   if (byte >= '0' && byte <= '9') return byte - '0';
@@ -121,4 +122,134 @@ moonpad_status mp_url_switch(const mp_url_option *option, bool otherwise, bool *
   *on = strcmp(option->value, "on") == 0 || strcmp(option->value, "1") == 0;
   if (*on || strcmp(option->value, "off") == 0 || strcmp(option->value, "0") == 0) return MOONPAD_OK;
   return mp_fail(error, MOONPAD_INVALID_ARGUMENT, "the URL's option %s: expects on or off", option->name);
+}
+
+/* ---- the parts of a URL ---- */
+
+static moonpad_status decode_part(mp_env *env, moonpad_string text, const char *expected, char **part,
+                                  moonpad_error *error) {
+  *part = mp_allocate(env, text.length + 1);
+  if (*part == NULL) return mp_no_memory(error);
+  return decode(text, *part) ? MOONPAD_OK : mp_fail(error, MOONPAD_INVALID_ARGUMENT, "%s", expected);
+}
+
+/* The text up to `end`, which is in it or at its end; *rest is what is behind that. */
+static moonpad_string before(moonpad_string text, const char *end, moonpad_string *rest) {
+  size_t length = end == NULL ? text.length : (size_t)(end - text.data);
+  size_t used = length + (end != NULL);
+  *rest = (moonpad_string){text.data + used, text.length - used};
+  return (moonpad_string){text.data, length};
+}
+
+static bool read_port(moonpad_string text, int *port) {
+  *port = 0;
+  if (text.length == 0 || text.length > 5) return false;
+  for (size_t i = 0; i < text.length; i++) {
+    if (text.data[i] < '0' || text.data[i] > '9') return false;
+    *port = *port * 10 + (text.data[i] - '0');
+  }
+  return *port > 0 && *port <= 65535;
+}
+
+/* HOST, HOST:PORT, [ADDRESS] or [ADDRESS]:PORT. */
+static moonpad_status read_host(mp_env *env, moonpad_string text, const char *expected, mp_url_host *host,
+                                moonpad_error *error) {
+  moonpad_string name, port = {"", 0};
+  if (text.length > 0 && text.data[0] == '[') {
+    const char *end = memchr(text.data, ']', text.length);
+    if (end == NULL) return mp_fail(error, MOONPAD_INVALID_ARGUMENT, "%s", expected);
+    text = (moonpad_string){text.data + 1, text.length - 1};
+    name = before(text, end, &port);
+    if (port.length == 1 || (port.length > 1 && port.data[0] != ':')) {
+      return mp_fail(error, MOONPAD_INVALID_ARGUMENT, "%s", expected);
+    }
+    if (port.length > 0) port = (moonpad_string){port.data + 1, port.length - 1};
+  } else {
+    name = before(text, memchr(text.data, ':', text.length), &port);
+    if (name.length < text.length && port.length == 0) {
+      return mp_fail(error, MOONPAD_INVALID_ARGUMENT, "%s", expected);
+    }
+  }
+  if (name.length == 0 || (port.length > 0 && !read_port(port, &host->port))) {
+    return mp_fail(error, MOONPAD_INVALID_ARGUMENT, "%s", expected);
+  }
+  return decode_part(env, name, expected, &host->name, error);
+}
+
+static moonpad_status read_hosts(mp_env *env, moonpad_string text, const char *expected, mp_url_parts *parts,
+                                 moonpad_error *error) {
+  while (text.length > 0) {
+    bool is_last = memchr(text.data, ',', text.length) == NULL;
+    moonpad_string host = before(text, memchr(text.data, ',', text.length), &text);
+    if (parts->host_count == MP_URL_MOST_HOSTS || (!is_last && text.length == 0)) {
+      return mp_fail(error, MOONPAD_INVALID_ARGUMENT, "%s", expected);
+    }
+    moonpad_status status = read_host(env, host, expected, &parts->hosts[parts->host_count++], error);
+    if (status != MOONPAD_OK) return status;
+  }
+  return MOONPAD_OK;
+}
+
+static moonpad_status read_account(mp_env *env, moonpad_string text, const char *expected, mp_url_parts *parts,
+                                   moonpad_error *error) {
+  moonpad_string password;
+  moonpad_string user = before(text, memchr(text.data, ':', text.length), &password);
+  moonpad_status status = MOONPAD_OK;
+  if (user.length > 0) status = decode_part(env, user, expected, &parts->user, error);
+  if (status != MOONPAD_OK || password.length == 0) return status;
+  return decode_part(env, password, expected, &parts->password, error);
+}
+
+/* A password with a raw @ or / would otherwise be taken for hosts and a path. */
+static moonpad_status split(mp_env *env, moonpad_string text, const char *expected, mp_url_parts *parts,
+                            moonpad_error *error) {
+  const char *at = memchr(text.data, '@', text.length);
+  moonpad_status status = MOONPAD_OK;
+  if (at != NULL) status = read_account(env, before(text, at, &text), expected, parts, error);
+  if (status == MOONPAD_OK && memchr(text.data, '@', text.length) != NULL) {
+    status = mp_fail(error, MOONPAD_INVALID_ARGUMENT, "%s", expected);
+  }
+  if (status != MOONPAD_OK) return status;
+  const char *slash = memchr(text.data, '/', text.length);
+  moonpad_string path;
+  status = read_hosts(env, before(text, slash, &path), expected, parts, error);
+  return status == MOONPAD_OK && path.length > 0 ? decode_part(env, path, expected, &parts->path, error) : status;
+}
+
+moonpad_status mp_url_split(mp_env *env, const char *url, const char *expected, mp_url_parts *parts,
+                            moonpad_error *error) {
+  *parts = (mp_url_parts){NULL, NULL, {{NULL, 0}}, 0, NULL};
+  if (strncmp(url, "//", 2) != 0) return mp_fail(error, MOONPAD_INVALID_ARGUMENT, "%s", expected);
+  moonpad_status status = split(env, (moonpad_string){url + 2, strlen(url + 2)}, expected, parts, error);
+  if (status != MOONPAD_OK) mp_url_free_parts(env, parts);
+  return status;
+}
+
+void mp_url_free_parts(mp_env *env, mp_url_parts *parts) {
+  if (parts->password != NULL) memset(parts->password, 0, strlen(parts->password));
+  mp_release(env, parts->user);
+  mp_release(env, parts->password);
+  mp_release(env, parts->path);
+  for (size_t i = 0; i < parts->host_count; i++) mp_release(env, parts->hosts[i].name);
+  *parts = (mp_url_parts){NULL, NULL, {{NULL, 0}}, 0, NULL};
+}
+
+bool mp_url_is_loopback(const char *host) {
+  return host[0] == '\0' || host[0] == '/' || host[0] == '@' || strcmp(host, "localhost") == 0 ||
+         strncmp(host, "127.", 4) == 0 || strcmp(host, "::1") == 0;
+}
+
+moonpad_status mp_url_check_names(const char *scheme, const char *url, const char *const *known, moonpad_error *error) {
+  for (const char *query = strchr(url, '?'); query != NULL && query[1] != '\0'; query = strchr(query + 1, '&')) {
+    moonpad_string name = {query + 1, strcspn(query + 1, "=&")};
+    bool is_known = false;
+    for (size_t i = 0; known[i] != NULL; i++) {
+      is_known = is_known || (strlen(known[i]) == name.length && memcmp(known[i], name.data, name.length) == 0);
+    }
+    if (is_known) continue;
+    const char *near = mp_nearest_name(name, known);
+    return mp_fail(error, MOONPAD_INVALID_ARGUMENT, "%s: the URL has an unknown option %s%s%s", scheme,
+                   mp_quote(name).text, near == NULL ? "" : ": did you mean ", near == NULL ? "" : near);
+  }
+  return MOONPAD_OK;
 }
