@@ -76,8 +76,10 @@ PROCESS_SOURCES := $(sort $(wildcard src/process/*.c))
 SERVER_SOURCES := $(sort $(wildcard src/server/*.c))
 CLI_SOURCES := $(sort $(wildcard src/cli/*.c))
 EDITLINE_SOURCES := $(sort $(wildcard src/editline/*.c))
-# The stores on servers: each with what they share, src/store/server.
-POSTGRES_SOURCES := $(sort $(wildcard src/store/server/*.c src/store/postgres/*.c))
+# The stores on servers, and what they share.
+REMOTE_SOURCES := $(sort $(wildcard src/store/server/*.c))
+POSTGRES_SOURCES := $(sort $(wildcard src/store/postgres/*.c))
+MYSQL_SOURCES := $(sort $(wildcard src/store/mysql/*.c))
 # Artifacts and memories on PostgreSQL, with what they share with those on SQLite.
 POSTGRES_AGENT_SOURCES := $(sort $(wildcard src/agent_stores/postgres/*.c))
 AGENT_SHARED_SOURCES := $(patsubst %,src/agent_stores/%.c,fts5 matches ranking words)
@@ -87,7 +89,9 @@ PROCESS_OBJECTS := $(call objects,$(PROCESS_SOURCES))
 SERVER_OBJECTS := $(call objects,$(SERVER_SOURCES))
 CLI_OBJECTS := $(call objects,$(CLI_SOURCES))
 EDITLINE_OBJECTS := $(call objects,$(EDITLINE_SOURCES))
+REMOTE_OBJECTS := $(call objects,$(REMOTE_SOURCES))
 POSTGRES_OBJECTS := $(call objects,$(POSTGRES_SOURCES))
+MYSQL_OBJECTS := $(call objects,$(MYSQL_SOURCES))
 POSTGRES_AGENT_OBJECTS := $(call objects,$(POSTGRES_AGENT_SOURCES))
 AGENT_SHARED_OBJECTS := $(call objects,$(AGENT_SHARED_SOURCES))
 CURL_CFLAGS ?= $(shell pkg-config --cflags libcurl 2>/dev/null)
@@ -101,11 +105,15 @@ EDITLINE_CFLAGS ?= $(shell pkg-config --cflags libedit 2>/dev/null)
 EDITLINE_LIBS ?= $(shell pkg-config --libs libedit 2>/dev/null)
 POSTGRES_CFLAGS ?= $(shell pkg-config --cflags libpq 2>/dev/null)
 POSTGRES_LIBS ?= $(shell pkg-config --libs libpq 2>/dev/null)
+MYSQL_CFLAGS ?= $(shell pkg-config --cflags libmariadb 2>/dev/null)
+MYSQL_LIBS ?= $(shell pkg-config --libs libmariadb 2>/dev/null)
 OPTIONAL := $(BUILD)/moonpad/agent_stores_core.so $(BUILD)/moonpad/cli_core.so $(BUILD)/moonpad/process_core.so \
             $(if $(CURL_LIBS),$(BUILD)/moonpad/http_core.so) $(if $(SERVER_LIBS),$(BUILD)/moonpad/server_core.so) \
             $(if $(EDITLINE_LIBS),$(BUILD)/moonpad/editline_core.so) \
-            $(if $(POSTGRES_LIBS),$(BUILD)/moonpad/postgres.so $(BUILD)/moonpad/postgres_agent_stores.so)
-STORE_LIBRARIES := $(if $(POSTGRES_LIBS),$(BUILD)/whole/libmoonpad_postgres.a)
+            $(if $(POSTGRES_LIBS),$(BUILD)/moonpad/postgres.so $(BUILD)/moonpad/postgres_agent_stores.so) \
+            $(if $(MYSQL_LIBS),$(BUILD)/moonpad/mysql.so)
+STORE_LIBRARIES := $(if $(POSTGRES_LIBS),$(BUILD)/whole/libmoonpad_postgres.a) \
+                   $(if $(MYSQL_LIBS),$(BUILD)/whole/libmoonpad_mysql.a)
 
 # `make V=1` shows the commands themselves.
 Q := $(if $(V),,@)
@@ -127,6 +135,7 @@ left-out:
 	$(if $(SERVER_LIBS),,@echo 'No libevent, or no http_parser.h, was found: built without moonpad.server.')
 	$(if $(EDITLINE_LIBS),,@echo 'pkg-config knows no libedit: the command is built without editing of lines.')
 	$(if $(POSTGRES_LIBS),,@echo 'pkg-config knows no libpq: built without the store postgresql:.')
+	$(if $(MYSQL_LIBS),,@echo 'pkg-config knows no libmariadb: built without the store mysql:.')
 
 lib: $(LIBRARY) ## the C library alone: needs no Lua
 
@@ -194,12 +203,13 @@ define remember
 endef
 
 $(BUILD)/flags: FORCE
-	$(call remember,$(COMPILE) | $(LUA_CFLAGS) | $(CURL_CFLAGS) | $(LIBEVENT_CFLAGS) | $(POSTGRES_CFLAGS) | $(LINK))
+	$(call remember,$(COMPILE) | $(LUA_CFLAGS) | $(CURL_CFLAGS) | $(LIBEVENT_CFLAGS) | \
+		$(POSTGRES_CFLAGS) | $(MYSQL_CFLAGS) | $(LINK))
 
 $(BUILD)/sources: FORCE
 	$(call remember,$(LIBRARY_SOURCES) | $(MODULE_SOURCES) | $(AGENT_STORES_SOURCES) | $(HTTP_SOURCES) | \
 		$(PROCESS_SOURCES) | $(SERVER_SOURCES) | $(CLI_SOURCES) | $(EDITLINE_SOURCES) | \
-		$(POSTGRES_SOURCES) | $(POSTGRES_AGENT_SOURCES) | $(TEST_SUPPORT))
+		$(REMOTE_SOURCES) | $(POSTGRES_SOURCES) | $(POSTGRES_AGENT_SOURCES) | $(MYSQL_SOURCES) | $(TEST_SUPPORT))
 
 $(BUILD)/obj/%.o: %.c $(BUILD)/flags
 	@mkdir -p $(@D)
@@ -214,12 +224,15 @@ $(BUILD)/lua_sources.c: scripts/embed_lua.lua $(LUA_FILES) FORCE
 
 $(MODULE_OBJECTS) $(AGENT_STORES_OBJECTS) $(PROCESS_OBJECTS) $(CLI_OBJECTS): private MODULE_CFLAGS = $(LUA_CFLAGS)
 $(BUILD)/obj/spec/c/test_lua_%.o: private MODULE_CFLAGS = $(LUA_CFLAGS)
-$(BUILD)/obj/spec/c/server_support.o $(BUILD)/obj/spec/c/store_support.o: private MODULE_CFLAGS = $(POSTGRES_CFLAGS)
+$(BUILD)/obj/spec/c/server_support.o: private MODULE_CFLAGS = $(POSTGRES_CFLAGS)
+$(BUILD)/obj/spec/c/store_support.o: private MODULE_CFLAGS = $(POSTGRES_CFLAGS) $(MYSQL_CFLAGS)
+$(BUILD)/obj/spec/c/mysql_support.o: private MODULE_CFLAGS = $(MYSQL_CFLAGS)
 $(BUILD)/obj/spec/c/test_agent_postgres.o: private MODULE_CFLAGS = $(POSTGRES_CFLAGS)
 $(HTTP_OBJECTS): private MODULE_CFLAGS = $(LUA_CFLAGS) $(CURL_CFLAGS)
 $(SERVER_OBJECTS): private MODULE_CFLAGS = $(LUA_CFLAGS) $(LIBEVENT_CFLAGS)
 $(EDITLINE_OBJECTS): private MODULE_CFLAGS = $(LUA_CFLAGS) $(EDITLINE_CFLAGS)
 $(POSTGRES_OBJECTS): private MODULE_CFLAGS = $(POSTGRES_CFLAGS)
+$(MYSQL_OBJECTS): private MODULE_CFLAGS = $(MYSQL_CFLAGS)
 $(POSTGRES_AGENT_OBJECTS): private MODULE_CFLAGS = $(LUA_CFLAGS) $(POSTGRES_CFLAGS)
 $(BUILD)/obj/src/store_modules/%.o: private MODULE_CFLAGS = $(LUA_CFLAGS)
 $(MODULE_OBJECTS) $(AGENT_STORES_OBJECTS) $(CLI_OBJECTS) $(HTTP_OBJECTS) $(PROCESS_OBJECTS) $(SERVER_OBJECTS) \
@@ -306,24 +319,33 @@ $(BUILD)/moonpad/editline_core.so: $(EDITLINE_OBJECTS) $(BUILD)/sources
 
 # It stays loaded, like the two above: its functions belong to services that may outlive a Lua
 # state.
-$(BUILD)/moonpad/postgres.so: $(POSTGRES_OBJECTS) $(BUILD)/obj/src/store_modules/postgres.o $(BUILD)/libmoonpad.a \
-		$(BUILD)/sources
-	@mkdir -p $(@D)
-	$(say) LINK $@
-	$(Q)$(LINK) -shared -Wl,-z,nodelete -o $@ $(filter %.o %.a,$^) -Wl,--exclude-libs,ALL $(POSTGRES_LIBS) $(LIBS)
-
-$(BUILD)/moonpad/postgres_agent_stores.so: $(POSTGRES_AGENT_OBJECTS) $(AGENT_SHARED_OBJECTS) $(POSTGRES_OBJECTS) \
+$(BUILD)/moonpad/postgres.so: $(POSTGRES_OBJECTS) $(REMOTE_OBJECTS) $(BUILD)/obj/src/store_modules/postgres.o \
 		$(BUILD)/libmoonpad.a $(BUILD)/sources
 	@mkdir -p $(@D)
 	$(say) LINK $@
 	$(Q)$(LINK) -shared -Wl,-z,nodelete -o $@ $(filter %.o %.a,$^) -Wl,--exclude-libs,ALL $(POSTGRES_LIBS) $(LIBS)
 
+$(BUILD)/moonpad/postgres_agent_stores.so: $(POSTGRES_AGENT_OBJECTS) $(AGENT_SHARED_OBJECTS) $(POSTGRES_OBJECTS) \
+		$(REMOTE_OBJECTS) $(BUILD)/libmoonpad.a $(BUILD)/sources
+	@mkdir -p $(@D)
+	$(say) LINK $@
+	$(Q)$(LINK) -shared -Wl,-z,nodelete -o $@ $(filter %.o %.a,$^) -Wl,--exclude-libs,ALL $(POSTGRES_LIBS) $(LIBS)
+
+$(BUILD)/moonpad/mysql.so: $(MYSQL_OBJECTS) $(REMOTE_OBJECTS) $(BUILD)/obj/src/store_modules/mysql.o \
+		$(BUILD)/libmoonpad.a $(BUILD)/sources
+	@mkdir -p $(@D)
+	$(say) LINK $@
+	$(Q)$(LINK) -shared -Wl,-z,nodelete -o $@ $(filter %.o %.a,$^) -Wl,--exclude-libs,ALL $(MYSQL_LIBS) $(LIBS)
+
 # For hosts in C, with the C library inside.
-$(BUILD)/whole/libmoonpad_postgres.a: $(POSTGRES_OBJECTS) $(LIBRARY_OBJECTS) $(BUILD)/sources
+$(BUILD)/whole/libmoonpad_postgres.a: $(POSTGRES_OBJECTS)
+$(BUILD)/whole/libmoonpad_mysql.a: $(MYSQL_OBJECTS)
+$(BUILD)/whole/libmoonpad_postgres.a $(BUILD)/whole/libmoonpad_mysql.a: $(REMOTE_OBJECTS) $(LIBRARY_OBJECTS) \
+		$(BUILD)/sources
 	@mkdir -p $(@D)
 	$(say) AR $@
 	@rm -f $@
-	$(Q)$(AR) rcs $@ $(POSTGRES_OBJECTS) $(LIBRARY_OBJECTS)
+	$(Q)$(AR) rcs $@ $(filter %.o,$^)
 
 # ---- C tests: one program for each spec/c/test_*.c ----
 
@@ -331,8 +353,8 @@ $(BUILD)/whole/libmoonpad_postgres.a: $(POSTGRES_OBJECTS) $(LIBRARY_OBJECTS) $(B
 # src/process is test_process, that of src/server test_server.
 
 # They run on the servers, too.
-TEST_OBJECTS := $(call objects,$(TEST_SUPPORT)) $(POSTGRES_OBJECTS)
-TEST_LIBS := $(POSTGRES_LIBS) -lcmocka
+TEST_OBJECTS := $(call objects,$(TEST_SUPPORT)) $(POSTGRES_OBJECTS) $(MYSQL_OBJECTS) $(REMOTE_OBJECTS)
+TEST_LIBS := $(POSTGRES_LIBS) $(MYSQL_LIBS) -lcmocka
 
 $(BUILD)/spec/c/test_lua_%: $(BUILD)/obj/spec/c/test_lua_%.o $(TEST_OBJECTS) $(BUILD)/libmoonpad_lua.a \
 		$(BUILD)/libmoonpad.a
@@ -369,10 +391,11 @@ $(SPEC_MODULE): $(BUILD)/obj/spec/support/slow_store.o $(BUILD)/obj/spec/c/slow_
 # Places on the servers, for specs: build/spec/servers.so is `require "spec.servers"`.
 $(BUILD)/obj/spec/support/servers.o: private MODULE_CFLAGS = $(LUA_CFLAGS)
 
-$(BUILD)/spec/servers.so: $(BUILD)/obj/spec/support/servers.o $(BUILD)/obj/spec/c/server_support.o
+$(BUILD)/spec/servers.so: $(BUILD)/obj/spec/support/servers.o $(BUILD)/obj/spec/c/server_support.o \
+		$(BUILD)/obj/spec/c/mysql_support.o
 	@mkdir -p $(@D)
 	$(say) LINK $@
-	$(Q)$(LINK) -shared -o $@ $^ $(POSTGRES_LIBS)
+	$(Q)$(LINK) -shared -o $@ $^ $(POSTGRES_LIBS) $(MYSQL_LIBS)
 
 # ---- Fuzz targets: one program for each spec/fuzz/fuzz_*.c ----
 
@@ -423,7 +446,8 @@ install-lib: lib $(BUILD)/whole/libmoonpad_lua.a $(STORE_LIBRARIES) ## the heade
 	@ln -sf $(SONAME) '$(DESTDIR)$(LIBDIR)/libmoonpad.so'
 	@$(call pc,)
 	@$(call pc,-lua)
-	@$(if $(STORE_LIBRARIES),$(call pc,-postgres))
+	@$(if $(POSTGRES_LIBS),$(call pc,-postgres))
+	@$(if $(MYSQL_LIBS),$(call pc,-mysql))
 
 install-lua: $(BUILD)/moonpad/core.so $(OPTIONAL) left-out ## the Lua module and the moonpad command alone
 	@echo "Installing the Lua module and the command: $(DESTDIR)$(LUA_LMOD), $(DESTDIR)$(LUA_CMOD), $(DESTDIR)$(BINDIR)"
@@ -446,7 +470,8 @@ uninstall: ## removes what `make install` with the same variables has put there
 	rm -f $(patsubst include/%,'$(DESTDIR)$(INCLUDEDIR)/%',$(wildcard include/*.h))
 	rm -f '$(DESTDIR)$(LIBDIR)/libmoonpad.a' '$(DESTDIR)$(LIBDIR)/libmoonpad_lua.a' '$(DESTDIR)$(LIBDIR)/libmoonpad.so' \
 	      '$(DESTDIR)$(LIBDIR)/$(SONAME)' '$(DESTDIR)$(LIBDIR)/libmoonpad.so.$(VERSION)'
-	rm -f '$(DESTDIR)$(LIBDIR)/libmoonpad_postgres.a' '$(DESTDIR)$(PKGCONFIGDIR)/moonpad-postgres.pc'
+	rm -f '$(DESTDIR)$(LIBDIR)/libmoonpad_postgres.a' '$(DESTDIR)$(PKGCONFIGDIR)/moonpad-postgres.pc' \
+	      '$(DESTDIR)$(LIBDIR)/libmoonpad_mysql.a' '$(DESTDIR)$(PKGCONFIGDIR)/moonpad-mysql.pc'
 	rm -f '$(DESTDIR)$(PKGCONFIGDIR)/moonpad.pc' '$(DESTDIR)$(PKGCONFIGDIR)/moonpad-lua.pc' '$(DESTDIR)$(BINDIR)/moonpad'
 	rm -rf '$(DESTDIR)$(LUA_LMOD)/moonpad' '$(DESTDIR)$(LUA_CMOD)/moonpad' '$(DESTDIR)$(DOCDIR)'
 	rm -f '$(DESTDIR)$(COMPLETIONDIR)/moonpad'

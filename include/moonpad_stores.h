@@ -30,6 +30,18 @@ extern "C" {
 */
 MOONPAD_API const moonpad_store_opener *moonpad_postgres_store(void);
 
+/*
+** MariaDB 10.6 and MySQL 8 and later, with libmariadb: pkg-config's moonpad-mysql. The scheme is
+** "mysql". The URL is mysql://USER:PASSWORD@HOST:PORT,HOST/DATABASE with these options:
+** prefix=moonpad_ (begins the names of the tables), socket=PATH (instead of a host),
+** ssl=off|on|verify-full with ca=, cert=, key= (files), and pool, migrate, strict as above.
+** libmariadb's memory does not come from the host's allocator.
+** The result lives as long as the program, and is nobody's to free.
+** Errors: none.
+** Threads: any.
+*/
+MOONPAD_API const moonpad_store_opener *moonpad_mysql_store(void);
+
 #ifdef __cplusplus
 }
 #endif

@@ -9,7 +9,8 @@ cd "$(dirname "$0")/.."
 
 packages="make gcc libc6-dev pkg-config lua5.4 liblua5.4-dev libsqlite3-dev lua-argparse \
   lua-busted lua-cjson libcmocka-dev libcurl4-openssl-dev libevent-dev libhttp-parser-dev libedit-dev \
-  libpq-dev postgresql lua-socket openssl sqlite3 util-linux bsdutils"
+  libpq-dev postgresql libmariadb-dev mariadb-server-core mariadb-client-core \
+  lua-socket openssl sqlite3 util-linux bsdutils"
 if [ "${1:-}" = check ]; then
   # chromium: the web pages are tried in it.
   # libc6-dbg: valgrind needs the symbols of the dynamic linker. libclang-rt-dev: what clang's

@@ -78,19 +78,25 @@ servers_folder() {
   fi
 }
 
+# Without a server its tests fail, each by itself: nothing is left out.
+start_server() { # NAME VARIABLE URL-OF-NOTHING
+  [ -z "${!2:-}" ] || return 0
+  export "$2=$3"
+  if spec/servers/"$1".sh start "$servers/$1"; then export "$2=$(spec/servers/"$1".sh url "$servers/$1")"; fi
+}
+
 start_servers() {
-  [ -z "${MOONPAD_TEST_POSTGRESQL:-}" ] || return 0
   servers=$(servers_folder) && chmod 755 "$servers" || exit 1
-  # Without a server its tests fail, each by itself: nothing is left out.
-  export MOONPAD_TEST_POSTGRESQL=postgresql://moonpad@127.0.0.1:1/not-there
-  if spec/servers/postgresql.sh start "$servers/postgresql"; then
-    MOONPAD_TEST_POSTGRESQL=$(spec/servers/postgresql.sh url "$servers/postgresql")
-  fi
+  start_server postgresql MOONPAD_TEST_POSTGRESQL postgresql://moonpad:x@127.0.0.1:1/not-there
+  start_server mariadb MOONPAD_TEST_MYSQL mysql://moonpad:x@127.0.0.1:1/not-there
 }
 
 stop_servers() {
+  local server
   [ -n "$servers" ] || return
-  [ ! -e "$servers/postgresql/port" ] || spec/servers/postgresql.sh stop "$servers/postgresql"
+  for server in "$servers"/*/; do
+    [ ! -e "$server/port" ] || spec/servers/"$(basename "$server")".sh stop "$server"
+  done
   rm -rf "$servers"
 }
 

@@ -5,7 +5,7 @@ local moonpad = require "moonpad"
 local setBack = require "spec.support.set_back"
 local support = require "spec.support"
 
-local STORES = { "sqlite:FILE", os.getenv "MOONPAD_TEST_POSTGRESQL" and "postgresql:" or nil }
+local STORES = support.servers { "sqlite:FILE" }
 
 local function user(text) return { role = "user", parts = { { text = text } } } end
 

@@ -81,15 +81,8 @@ end
 
 -- The stores that specs run on. FILE is a path in a folder of its own; on a server each service
 -- has an empty place of its own, where scripts/run_tests.sh has started one.
-local STORES = { "memory:", "sqlite:FILE", "postgresql:" }
-local SERVERS = { ["postgresql:"] = "MOONPAD_TEST_POSTGRESQL" }
--- Of the turns in which stores take part one more than there are runs the first store again: see
--- spec/support/turns.lua about common divisors.
-local STORE_TURNS = 4
-
-local function isDue(number)
-  return turns.isDue(number, STORE_TURNS) or (number == 1 and turns.isDue(STORE_TURNS, STORE_TURNS))
-end
+local STORES = { "memory:", "sqlite:FILE", "postgresql:", "mysql:" }
+local SERVERS = { ["postgresql:"] = "MOONPAD_TEST_POSTGRESQL", ["mysql:"] = "MOONPAD_TEST_MYSQL" }
 
 ---A URL of an empty store of this kind; `support.cleanup` removes it.
 ---@param store string one of the list above, or another URL with FILE in it
@@ -143,6 +136,16 @@ function support.psql(url, more)
   return ("env -u LD_PRELOAD psql -q -X -v ON_ERROR_STOP=1 %s %s"):format(quote(url), more)
 end
 
+---The same on MariaDB.
+---@param url string as of `support.freshUrl`
+---@param more string options: "-e SQL", "<FILE"
+---@return string
+function support.mariadb(url, more)
+  local user, password, host, port, database = url:match "^mysql://(.-):(.-)@(.-):(%d+)/([%w_]+)"
+  return ("env -u LD_PRELOAD mariadb --no-defaults -N -u %s -p%s -h %s -P %s %s %s"):format(user, password, host, port,
+    database, more)
+end
+
 ---Describes a block once per store, or with the environment's STORE, which is one of the list
 ---above, on that one alone. The stores take turns (spec/support/turns.lua). `open(config)` gives a
 ---fresh, empty service; it is closed after the test.
@@ -151,7 +154,7 @@ function support.each_store(block)
   local only = os.getenv "STORE"
   for number, store in ipairs(STORES) do
     if only and only ~= store or SERVERS[store] and not os.getenv(SERVERS[store]) then goto continue end
-    turns.describe("on " .. store, isDue(number), function()
+    turns.describe("on " .. store, turns.isDue(number, #STORES), function()
       local opened = {}
       busted.after_each(function()
         for index = #opened, 1, -1 do

@@ -1,6 +1,8 @@
 /* Places on the servers that tests use. */
 #include "server_support.h"
 
+#include "mysql_support.h"
+
 #include <libpq-fe.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -8,16 +10,25 @@
 #include <unistd.h>
 
 bool server_is_there(const char *variable) {
-  static bool is_told;
+  static const char *told[8];
   if (getenv(variable) != NULL) return true;
-  if (!is_told) fprintf(stderr, "%s is not set: nothing runs on that server\n", variable);
-  is_told = true;
+  for (size_t i = 0; i < sizeof told / sizeof *told; i++) {
+    if (told[i] != NULL && strcmp(told[i], variable) == 0) return false;
+    if (told[i] != NULL) continue;
+    fprintf(stderr, "%s is not set: nothing runs on that server\n", variable);
+    told[i] = variable;
+    return false;
+  }
   return false;
 }
 
 void server_make_url(const char *variable, char *rest, size_t size) {
   static int number;
   const char *url = getenv(variable), *behind = strchr(url, ':');
+  if (strncmp(url, "mysql:", 6) == 0) {
+    mysql_make_url(url, rest, size);
+    return;
+  }
   snprintf(rest, size, "%s%cschema=test_%ld_%d", behind + 1, strchr(url, '?') == NULL ? '?' : '&', (long)getpid(),
            ++number);
 }
@@ -35,6 +46,10 @@ static PGconn *connect_to(const char *rest, const char **schema) {
 void server_forget_url(const char *rest) {
   char text[128];
   const char *schema;
+  if (mysql_is_url(rest)) {
+    mysql_forget_url(rest);
+    return;
+  }
   PGconn *connection = connect_to(rest, &schema);
   if (connection == NULL) return;
   snprintf(text, sizeof text, "SET client_min_messages = error; DROP SCHEMA IF EXISTS %s CASCADE", schema);

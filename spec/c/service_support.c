@@ -102,12 +102,16 @@ static void host_log(void *context, moonpad_status status, const char *message) 
 
 /* The variable with the URL of a store's server, or NULL: it has none. */
 static const char *server_of(const char *url) {
-  return strcmp(url, "postgresql:") == 0 ? "MOONPAD_TEST_POSTGRESQL" : NULL;
+  return strcmp(url, "postgresql:") == 0 ? "MOONPAD_TEST_POSTGRESQL"
+         : strcmp(url, "mysql:") == 0    ? "MOONPAD_TEST_MYSQL"
+                                         : NULL;
 }
 
 int host_setup(void **state, const char *url) {
-  const moonpad_store_scheme stores[] = {
-      {"slow", &slow_store_opener}, {"example", &example_store_opener}, {"postgresql", moonpad_postgres_store()}};
+  const moonpad_store_scheme stores[] = {{"slow", &slow_store_opener},
+                                         {"example", &example_store_opener},
+                                         {"postgresql", moonpad_postgres_store()},
+                                         {"mysql", moonpad_mysql_store()}};
   host *self = calloc(1, sizeof *self);
   assert_non_null(self);
   pthread_mutex_init(&self->lock, NULL);
@@ -115,6 +119,7 @@ int host_setup(void **state, const char *url) {
   self->now = 1000.5;
   const char *file = strstr(url, "FILE");
   const char *server = server_of(url);
+  self->is_on_server = server != NULL;
   if (server != NULL) {
     int length = snprintf(self->url, sizeof self->url, "%s", url);
     server_make_url(server, self->url + length, sizeof self->url - (size_t)length);
@@ -193,7 +198,7 @@ int host_teardown(void **state) {
   host *self = *state;
   moonpad_service_release(self->service);
   long alive = self->alive;
-  if (strncmp(self->url, "postgresql:", 11) == 0) server_forget_url(self->url + 11);
+  if (self->is_on_server) server_forget_url(strchr(self->url, ':') + 1);
   if (self->folder[0] != '\0') {
     char command[128];
     snprintf(command, sizeof command, "rm -rf '%s'", self->folder);

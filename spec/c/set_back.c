@@ -3,7 +3,9 @@
 
 #include <sqlite3.h>
 #include <stdio.h>
+#include <string.h>
 
+#include "mysql_support.h"
 #include "server_support.h"
 
 /* ---- a file ---- */
@@ -44,10 +46,30 @@ static void run_for_each(const host *self, const char *first, const char *second
   server_disconnect(connection);
 }
 
-/* ---- either ---- */
+static void run_for_each_on_mysql(const host *self, const char *first, const char *second) {
+  char sql[2048] = "START TRANSACTION";
+  for (size_t i = 0; i < sizeof tables / sizeof *tables; i++) {
+    char statement[256];
+    snprintf(statement, sizeof statement, first, tables[i], tables[i]);
+    strcat(strcat(sql, ";"), statement);
+    snprintf(statement, sizeof statement, second, tables[i], tables[i]);
+    strcat(strcat(sql, ";"), statement);
+  }
+  mysql_run(strchr(self->url, ':') + 1, strcat(sql, ";COMMIT"));
+}
+
+/* ---- any of them ---- */
+
+static bool is_on_mysql(const host *self) {
+  return strncmp(self->url, "mysql:", 6) == 0;
+}
 
 void set_back_keep(host *self) {
   char live[128], kept[128];
+  if (is_on_mysql(self)) {
+    run_for_each_on_mysql(self, "DROP TABLE IF EXISTS kept_%s", "CREATE TABLE kept_%s AS SELECT * FROM moonpad_%s");
+    return;
+  }
   if (self->folder[0] == '\0') {
     run_for_each(self, "SET client_min_messages = error; DROP TABLE IF EXISTS kept_%s",
                  "CREATE TABLE kept_%s AS TABLE %s");
@@ -59,6 +81,10 @@ void set_back_keep(host *self) {
 
 void set_back(host *self) {
   char live[128], kept[128];
+  if (is_on_mysql(self)) {
+    run_for_each_on_mysql(self, "DELETE FROM moonpad_%s", "INSERT INTO moonpad_%s SELECT * FROM kept_%s");
+    return;
+  }
   if (self->folder[0] == '\0') {
     run_for_each(self, "DELETE FROM %s", "INSERT INTO %s OVERRIDING SYSTEM VALUE SELECT * FROM kept_%s");
     return;

@@ -13,6 +13,7 @@
 #include "example_store.h"
 #include "server_support.h"
 #include "slow_store.h"
+#include "store/mysql/mysql.h"
 #include "store/postgres/postgres.h"
 #include "store_support.h"
 
@@ -21,6 +22,7 @@
 static const struct moonpad_store_opener memory = {MP_STORE_VERSION, mp_memory_open};
 static const struct moonpad_store_opener sqlite = {MP_STORE_VERSION, mp_sqlite_open};
 static const struct moonpad_store_opener postgres = {MP_STORE_VERSION, mp_postgres_open};
+static const struct moonpad_store_opener mysql = {MP_STORE_VERSION, mp_mysql_open};
 
 /* One line for each store that runs the suite. */
 static const store_kind kinds[] = {
@@ -30,6 +32,7 @@ static const store_kind kinds[] = {
     {"slow:0:memory:", &slow_store_opener, .counts_memory = true, .has = STORE_HOUSEKEEPING},
     {"example:", &example_store_opener, .counts_memory = true, .is_slow = true},
     {"postgresql:", &postgres, .server = "MOONPAD_TEST_POSTGRESQL", .is_slow = true, .has = STORE_HOUSEKEEPING},
+    {"mysql:", &mysql, .server = "MOONPAD_TEST_MYSQL", .is_slow = true, .has = STORE_HOUSEKEEPING},
 };
 #define KINDS (sizeof kinds / sizeof *kinds)
 static const store_kind *kind_under_test; /* set before each run of the suite */

@@ -359,13 +359,21 @@ static int setup_sqlite(void **state) {
   return setup(state, mp_sqlite_open, ":memory:");
 }
 
-static int setup_postgresql(void **state) {
+static int setup_server(void **state, const char *variable, mp_store_open open) {
   char rest[256];
-  server_make_url("MOONPAD_TEST_POSTGRESQL", rest, sizeof rest);
-  setup(state, moonpad_postgres_store()->open, rest);
+  server_make_url(variable, rest, sizeof rest);
+  setup(state, open, rest);
   scene *self = *state;
   strcpy(self->server_rest, rest);
   return 0;
+}
+
+static int setup_postgresql(void **state) {
+  return setup_server(state, "MOONPAD_TEST_POSTGRESQL", moonpad_postgres_store()->open);
+}
+
+static int setup_mysql(void **state) {
+  return setup_server(state, "MOONPAD_TEST_MYSQL", moonpad_mysql_store()->open);
 }
 
 static int teardown(void **state) {
@@ -653,8 +661,9 @@ static void test_a_plan_without_memory_stores_nothing(void **state) {
 
 #define ON_ALL(test)                                                                                                   \
   {#test " on memory:", test, setup_memory, teardown, NULL},                                                           \
-      {#test " on sqlite:", test, setup_sqlite, teardown, NULL}, {                                                     \
-#test " on postgresql:", test, setup_postgresql, teardown, NULL                                                    \
+      {#test " on sqlite:", test, setup_sqlite, teardown, NULL},                                                       \
+      {#test " on postgresql:", test, setup_postgresql, teardown, NULL}, {                                             \
+#test " on mysql:", test, setup_mysql, teardown, NULL                                                              \
   }
 
 int main(void) {

@@ -555,6 +555,7 @@ int main(void) {
       WITH(test_random_batches_come_to_the_same, "slow:0:memory:"),
       WITH(test_random_batches_come_to_the_same, "slow:0:sqlite::memory:"),
       WITH(test_random_batches_come_to_the_same, "postgresql:"),
+      WITH(test_random_batches_come_to_the_same, "mysql:"),
   };
   return HOST_RUN(tests);
 }

@@ -535,9 +535,11 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       WITH(test_every_operation_comes_to_the_same, "slow:0:memory:"),
       WITH(test_every_operation_comes_to_the_same, "postgresql:"),
+      WITH(test_every_operation_comes_to_the_same, "mysql:"),
       WITH(test_random_lives_come_to_the_same, "slow:0:memory:"),
       WITH(test_random_lives_come_to_the_same, "slow:0:sqlite::memory:"),
       WITH(test_random_lives_come_to_the_same, "postgresql:"),
+      WITH(test_random_lives_come_to_the_same, "mysql:"),
       cmocka_unit_test(test_a_call_needs_one_round_trip),
       ON_STORE(test_round_trips_of_other_calls, "slow:0:memory:"),
       cmocka_unit_test(test_a_lost_answer_takes_effect_once),

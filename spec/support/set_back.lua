@@ -33,6 +33,20 @@ local function onServer(rest)
   }
 end
 
+local function onMysql(url)
+  local function forEach(format)
+    local statements = {}
+    for index, name in ipairs(TABLES) do statements[index] = format:gsub("NAME", name) end
+    run(support.mariadb(url, "-e " .. quote("START TRANSACTION; " .. table.concat(statements) .. " COMMIT")))
+  end
+  return {
+    keep = function()
+      forEach "DROP TABLE IF EXISTS kept_NAME; CREATE TABLE kept_NAME AS SELECT * FROM moonpad_NAME;"
+    end,
+    putBack = function() forEach "DELETE FROM moonpad_NAME; INSERT INTO moonpad_NAME SELECT * FROM kept_NAME;" end,
+  }
+end
+
 local function onFile(path)
   local kept = path .. ".kept"
   local function sqlite(command) run(("sqlite3 %s %s"):format(quote(path), quote(command))) end
@@ -42,10 +56,11 @@ local function onFile(path)
   }
 end
 
----@param url string of a store in a file, or on PostgreSQL
+---@param url string of a store in a file, on PostgreSQL or on MariaDB
 ---@return { keep: fun(), putBack: fun() }
 function setBack.of(url)
   local path = url:match "^sqlite:(.+)$"
+  if url:find "^mysql:" then return onMysql(url) end
   return path and onFile(path) or onServer((url:gsub("^postgresql:", "")))
 end
 

@@ -1,0 +1,96 @@
+#!/bin/bash
+# A MariaDB server for tests, on this machine alone: all of it is in FOLDER, and it is gone with it.
+#   spec/servers/mariadb.sh start FOLDER [OPTION...]   makes and starts it, with options of mariadbd
+#   spec/servers/mariadb.sh again FOLDER [OPTION...]   starts it after `stop` or `kill`
+#   spec/servers/mariadb.sh account FOLDER NAME        makes an account without any rights
+#   spec/servers/mariadb.sh sql FOLDER SQL             runs SQL as root, in the URL's database
+#   spec/servers/mariadb.sh kill FOLDER                as the system does: kill -9
+#   spec/servers/mariadb.sh stop FOLDER
+#   spec/servers/mariadb.sh url FOLDER                 prints its URL, password included
+# It listens on a free port of 127.0.0.1 (FOLDER/port) and on a socket, FOLDER/socket. Its account
+# root has no password on the socket; the URL's account has all rights on a database.
+set -u
+
+verb=$1 folder=$2
+shift 2
+data=$folder/data
+PATH=$PATH:/usr/sbin
+
+# As root only where it is told so.
+as_server() { env -u LD_PRELOAD TMPDIR="$folder" "$@" --user="$(id -un)"; }
+
+sql() { env -u LD_PRELOAD mariadb --no-defaults -N -u root -S "$folder/socket" moonpad -e "$1"; }
+
+free_port() {
+  local port
+  while :; do
+    port=$((20000 + RANDOM % 12000))
+    (exec 3<>"/dev/tcp/127.0.0.1/$port") 2>/dev/null || break
+  done
+  echo "$port"
+}
+
+is_up() { env -u LD_PRELOAD mariadb --no-defaults -u root -S "$folder/socket" -e "SELECT 1" >/dev/null 2>&1; }
+
+# 60 s, or until it has ended.
+run_server() { # OPTION...
+  local server tries
+  as_server mariadbd --no-defaults --datadir="$data" --socket="$folder/socket" --port="$(cat "$folder/port")" \
+    --bind-address=127.0.0.1 --pid-file="$folder/pid" --log-error="$folder/log" --skip-name-resolve \
+    --character-set-server=utf8mb4 --innodb-buffer-pool-size=128M --innodb-log-file-size=96M \
+    --max-allowed-packet=256M --performance-schema=off "$@" >/dev/null 2>&1 </dev/null &
+  server=$!
+  for tries in $(seq 600); do
+    is_up && return 0
+    kill -0 $server 2>/dev/null || return 1
+    sleep 0.1
+  done
+  return 1
+}
+
+# Ports that others may take between the look and the start are tried again.
+start_on_free_port() { # OPTION...
+  local tries
+  for tries in 1 2 3; do
+    free_port >"$folder/port"
+    run_server "$@" && return 0
+  done
+  cat "$folder/log" >&2
+  echo "MariaDB does not start ($tries times)" >&2
+  return 1
+}
+
+case $verb in
+  start)
+    command -v mariadb-install-db >/dev/null && command -v mariadbd >/dev/null ||
+      { echo "no MariaDB server is installed: make deps" >&2; exit 1; }
+    mkdir -p "$folder" && chmod 755 "$folder" || exit 1
+    as_server mariadb-install-db --no-defaults --datadir="$data" --auth-root-authentication-method=normal \
+      --skip-test-db >"$folder/install.log" 2>&1 || { cat "$folder/install.log" >&2; exit 1; }
+    start_on_free_port "$@" || exit 1
+    env -u LD_PRELOAD mariadb --no-defaults -u root -S "$folder/socket" -e "CREATE DATABASE moonpad;
+      CREATE USER moonpad@'%' IDENTIFIED BY 'secret'; GRANT ALL ON moonpad.* TO moonpad@'%';
+      GRANT ALL ON \`test\\_%\`.* TO moonpad@'%'"
+    ;;
+  again)
+    # Of a server that was killed the last threads may still end.
+    for _ in $(seq 20); do
+      run_server "$@" && exit 0
+      sleep 0.5
+    done
+    exit 1
+    ;;
+  account) sql "CREATE USER $1@'%' IDENTIFIED BY 'secret'" ;;
+  sql) sql "$1" ;;
+  kill) kill -9 "$(cat "$folder/pid")" ;;
+  stop)
+    [ -e "$folder/pid" ] || exit 0
+    server=$(cat "$folder/pid")
+    # What is in it is not wanted any more.
+    kill -9 "$server"
+    while kill -0 "$server" 2>/dev/null; do sleep 0.05; done
+    rm -f "$folder/pid"
+    ;;
+  url) echo "mysql://moonpad:secret@127.0.0.1:$(cat "$folder/port")/moonpad" ;;
+  *) echo "$verb: no such verb" >&2; exit 2 ;;
+esac

@@ -1,0 +1,452 @@
+/*
+** Plans (store/plan.h): each is a call of append_1 (tables.c) that decides and counts the heads up,
+** and statements that write what was decided. One plan is a transaction by itself; several share
+** one. If that fails, each is sent by itself.
+*/
+#include <errmsg.h>
+#include <mysqld_error.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "store/mysql/mysql.h"
+
+typedef struct answer {
+  mp_mysql_connection *connection;
+  mp_sent_plan *sent;
+  bool is_complete; /* what the plan has found is in it */
+  bool has_results;
+} answer;
+
+static bool is_added(const mp_guarded *operation) {
+  return operation->kind == MP_GUARDED_ADD || operation->kind == MP_GUARDED_EXTEND;
+}
+
+static unsigned heads_of(const mp_plan *plan) {
+  unsigned heads = MP_HEAD(MP_SCOPE_SESSION);
+  for (size_t i = 0; i < plan->count; i++) heads |= MP_HEAD(plan->operations[i].scope);
+  return heads;
+}
+
+static size_t added_count(const mp_plan *plan) {
+  size_t count = 0;
+  for (size_t i = 0; i < plan->count; i++) count += is_added(&plan->operations[i]);
+  return count;
+}
+
+/* ---- the answer ---- */
+
+/* What the heads were before the plan decides what is whole, as in mp_look. */
+static void note_whole(const mp_plan *plan, mp_facts *facts) {
+  const int64_t after[] = {facts->row.revision, facts->row.user_revision, facts->row.app_revision};
+  unsigned heads = heads_of(plan);
+  for (int scope = 0; scope < MP_STORED_SCOPES; scope++) {
+    int64_t before = after[scope] - ((heads & MP_HEAD(scope)) != 0);
+    facts->whole[scope] = plan->snapshot[scope] < before && plan->snapshot[scope] < facts->forgotten[scope];
+  }
+}
+
+static void emit_change(answer *self, const mp_mysql_row *row) {
+  mp_plan *plan = self->sent->plan;
+  mp_state_row found;
+  if (plan->lacks_changes) return;
+  moonpad_status status = mp_mysql_read_state(self->connection, row, &found, NULL);
+  if (status == MOONPAD_OK) status = plan->each_state(plan->context, &found, NULL);
+  mp_value_release(self->connection->store->remote.env, found.value);
+  if (status == MOONPAD_OK || status == MP_STOP) return;
+  plan->lacks_changes = true;
+  if (plan->begin != NULL) plan->begin(plan->context);
+}
+
+/*
+** Never fails: what cannot be taken in is found out by the service in a transaction. What others
+** have changed comes before the heads.
+*/
+static moonpad_status take_row(void *context, const mp_mysql_row *row, moonpad_error *error) {
+  answer *self = context;
+  mp_plan *plan = self->sent->plan;
+  (void)error;
+  if (row->count != MP_MYSQL_HEADS) {
+    emit_change(self, row);
+    return MOONPAD_OK;
+  }
+  self->is_complete = mp_mysql_read_heads(row, 0, &plan->facts);
+  if (self->is_complete) note_whole(plan, &plan->facts);
+  return MOONPAD_OK;
+}
+
+static moonpad_status take_results(void *context, const mp_mysql_row *row, moonpad_error *error) {
+  answer *self = context;
+  mp_plan *plan = self->sent->plan;
+  unsigned column = 0;
+  (void)error;
+  self->has_results = true;
+  for (size_t i = 0; i < plan->count; i++) {
+    mp_guarded *operation = &plan->operations[i];
+    if (!is_added(operation)) continue;
+    moonpad_string json = mp_mysql_bytes_of(row, column);
+    if (json.data == NULL) {
+      self->has_results = false;
+    } else if (operation->kind == MP_GUARDED_ADD) {
+      operation->result->as.as.integer = mp_mysql_integer_of(row, column);
+    } else {
+      operation->result = mp_value_from_trusted_json(self->connection->store->remote.env, json);
+      self->has_results = self->has_results && operation->result != NULL;
+    }
+    column++;
+  }
+  return MOONPAD_OK;
+}
+
+/* ---- the text of a plan ---- */
+
+static void add_numbers(mp_mysql_connection *connection, const int64_t numbers[MP_STORED_SCOPES]) {
+  for (int scope = 0; scope < MP_STORED_SCOPES; scope++) mp_mysql_sql_integer(connection, ",", numbers[scope]);
+}
+
+/* The smallest guard of each scope. */
+static void add_least(mp_mysql_connection *connection, const mp_plan *plan) {
+  int64_t least[MP_STORED_SCOPES] = {MP_UNGUARDED, MP_UNGUARDED, MP_UNGUARDED};
+  for (size_t i = 0; i < plan->count; i++) {
+    const mp_guarded *operation = &plan->operations[i];
+    int64_t *found = &least[operation->scope];
+    if (operation->base != MP_UNGUARDED && (*found < 0 || operation->base < *found)) *found = operation->base;
+  }
+  add_numbers(connection, least);
+}
+
+static void add_since(mp_mysql_connection *connection, const mp_plan *plan) {
+  bool expires = false;
+  for (int scope = 0; scope < MP_STORED_SCOPES; scope++) expires = expires || plan->touched_since[scope] != 0;
+  for (int scope = 0; scope < MP_STORED_SCOPES; scope++) {
+    mp_mysql_sql(connection, ",");
+    if (expires) {
+      mp_mysql_double(connection, plan->touched_since[scope]);
+    } else {
+      mp_mysql_sql(connection, "NULL");
+    }
+  }
+}
+
+/* Of each guarded key its scope, base and length in digits, and itself. */
+static void add_guards(mp_mysql_connection *connection, const mp_plan *plan) {
+  mp_buffer *scratch = &connection->scratch;
+  mp_buffer_clear(scratch);
+  for (size_t i = 0; i < plan->count; i++) {
+    const mp_guarded *operation = &plan->operations[i];
+    char head[32];
+    if (operation->base == MP_UNGUARDED) continue;
+    int length = snprintf(head, sizeof head, "%d%018lld%04zu", (int)operation->scope, (long long)operation->base,
+                          operation->key.length);
+    mp_buffer_add(scratch, head, (size_t)length);
+    mp_buffer_add_string(scratch, operation->key);
+  }
+  if (scratch->failed) connection->text.failed = true;
+  mp_mysql_bytes(connection, (moonpad_string){scratch->length == 0 ? "" : scratch->data, scratch->length});
+  mp_buffer_clear(scratch);
+}
+
+static void add_head(answer *self) {
+  mp_mysql_connection *connection = self->connection;
+  const mp_plan *plan = self->sent->plan;
+  const mp_event_row *event = &plan->event;
+  bool may_be_known = plan->id_given || self->sent->is_resent;
+  mp_mysql_begin_call(connection, take_row, self);
+  mp_mysql_sql_integer(connection, "CALL #append_1(", plan->ref.session);
+  add_numbers(connection, plan->snapshot);
+  add_least(connection, plan);
+  mp_mysql_sql_integer(connection, ",", (int64_t)heads_of(plan));
+  mp_mysql_sql(connection, ",");
+  mp_mysql_bytes(connection, may_be_known ? event->id : (moonpad_string){NULL, 0});
+  mp_mysql_sql(connection, ",");
+  mp_mysql_double(connection, event->timestamp);
+  mp_mysql_sql_integer(connection, ",", (int64_t)(event->kinds & MP_EVENT_USER_MESSAGE));
+  mp_mysql_sql(connection, ",");
+  mp_mysql_double(connection, plan->touched);
+  add_since(connection, plan);
+  mp_mysql_sql_integer(connection, ",", plan->max_events);
+  mp_mysql_sql(connection, ",");
+  add_guards(connection, plan);
+  mp_mysql_sql(connection, ")");
+}
+
+/* The user variable that holds the result of an operation that adds. */
+static void add_variable(mp_mysql_connection *connection, size_t operation) {
+  mp_mysql_sql_integer(connection, "@mp_v", (int64_t)operation);
+}
+
+static const char *const owners[] = {"@mp_session", "@mp_user", "@mp_app"};
+static const char *const revisions[] = {"@mp_s", "@mp_u", "@mp_a"};
+
+static void add_sums(mp_mysql_connection *connection, const mp_plan *plan) {
+  for (size_t i = 0; i < plan->count; i++) {
+    const mp_guarded *operation = &plan->operations[i];
+    if (!is_added(operation)) continue;
+    mp_mysql_begin_call(connection, NULL, NULL);
+    mp_mysql_sql(connection, operation->kind == MP_GUARDED_ADD ? "CALL #sum_1(" : "CALL #extend_1(");
+    mp_mysql_integer(connection, (int64_t)operation->scope);
+    mp_mysql_sql(connection, ",");
+    mp_mysql_sql(connection, owners[operation->scope]);
+    mp_mysql_sql(connection, ",");
+    mp_mysql_bytes(connection, operation->key);
+    mp_mysql_sql(connection, ",");
+    mp_mysql_value(connection, operation->value);
+    mp_mysql_sql_integer(connection, ",", plan->max_value_bytes);
+    mp_mysql_sql(connection, ",");
+    add_variable(connection, i);
+    mp_mysql_sql(connection, ")");
+  }
+}
+
+/* Without results the service knows how long the event is, and with sums how long it is at most. */
+static void add_length_check(mp_mysql_connection *connection, const mp_plan *plan) {
+  int64_t length = 0, most = 0;
+  for (size_t i = 0; i < plan->span_count; i++) {
+    size_t after = plan->spans[i].after;
+    length += (int64_t)plan->spans[i].text.length;
+    if (after == MP_NO_RESULT) continue;
+    most += plan->operations[after].kind == MP_GUARDED_ADD ? 20 : plan->max_event_bytes + 1;
+  }
+  if (plan->max_event_bytes <= 0 || length + most <= plan->max_event_bytes) return;
+  mp_mysql_begin_call(connection, NULL, NULL);
+  mp_mysql_sql_integer(connection, "CALL #check_length_1(", length);
+  for (size_t i = 0; i < plan->span_count; i++) {
+    if (plan->spans[i].after == MP_NO_RESULT) continue;
+    mp_mysql_sql(connection, "+LENGTH(");
+    add_variable(connection, plan->spans[i].after);
+    mp_mysql_sql(connection, ")");
+  }
+  mp_mysql_sql_integer(connection, ",", plan->max_event_bytes);
+  mp_mysql_sql(connection, ")");
+}
+
+static void add_keys(mp_mysql_connection *connection, const mp_plan *plan) {
+  if (plan->count == 0) return;
+  mp_mysql_begin(connection, NULL, NULL);
+  mp_mysql_sql(connection, "INSERT INTO #state VALUES ");
+  for (size_t i = 0; i < plan->count; i++) {
+    const mp_guarded *operation = &plan->operations[i];
+    mp_mysql_sql(connection, i == 0 ? "(" : ",(");
+    mp_mysql_integer(connection, (int64_t)operation->scope);
+    mp_mysql_sql(connection, ",");
+    mp_mysql_sql(connection, owners[operation->scope]);
+    mp_mysql_sql(connection, ",");
+    mp_mysql_bytes(connection, operation->key);
+    mp_mysql_sql(connection, ",");
+    if (is_added(operation)) {
+      add_variable(connection, i);
+    } else {
+      mp_mysql_value(connection, operation->kind == MP_GUARDED_REMOVE ? NULL : operation->value);
+    }
+    mp_mysql_sql(connection, ",");
+    mp_mysql_sql(connection, revisions[operation->scope]);
+    mp_mysql_sql(connection, ")");
+  }
+  mp_mysql_sql(connection, " ON DUPLICATE KEY UPDATE value = VALUES(value), revision = VALUES(revision)");
+}
+
+static void add_event(mp_mysql_connection *connection, const mp_plan *plan) {
+  mp_mysql_begin_events(connection);
+  mp_mysql_sql(connection, "INSERT INTO #events VALUES (@mp_session,@mp_s,");
+  mp_mysql_event(connection, &plan->event);
+  mp_mysql_sql(connection, ",CONCAT(");
+  for (size_t i = 0; i < plan->span_count; i++) {
+    if (i > 0) mp_mysql_sql(connection, ",");
+    if (plan->spans[i].after != MP_NO_RESULT) {
+      add_variable(connection, plan->spans[i].after);
+      mp_mysql_sql(connection, ",");
+    }
+    mp_mysql_bytes(connection, plan->spans[i].text);
+  }
+  mp_mysql_sql(connection, "))");
+}
+
+static void add_results(answer *self) {
+  const mp_plan *plan = self->sent->plan;
+  bool is_first = true;
+  mp_mysql_begin(self->connection, take_results, self);
+  mp_mysql_sql(self->connection, "SELECT ");
+  for (size_t i = 0; i < plan->count; i++) {
+    if (!is_added(&plan->operations[i])) continue;
+    if (!is_first) mp_mysql_sql(self->connection, ",");
+    add_variable(self->connection, i);
+    is_first = false;
+  }
+}
+
+static void add_plan(answer *self) {
+  const mp_plan *plan = self->sent->plan;
+  mp_mysql_connection *connection = self->connection;
+  add_head(self);
+  add_sums(connection, plan);
+  add_length_check(connection, plan);
+  add_keys(connection, plan);
+  add_event(connection, plan);
+  self->has_results = added_count(plan) == 0;
+  if (!self->has_results) add_results(self);
+}
+
+/* ---- sending ---- */
+
+/*
+** A sum has its memory before it is sent: it is stored then, and there must be no want of memory to
+** say so. (Of an array nobody knows how long it will be.)
+*/
+static bool reserve_results(mp_env *env, mp_plan *plan) {
+  for (size_t i = 0; i < plan->count; i++) {
+    mp_guarded *operation = &plan->operations[i];
+    if (operation->kind != MP_GUARDED_ADD) continue;
+    operation->result = mp_value_new_integer(env, 0);
+    if (operation->result == NULL) return false;
+  }
+  return true;
+}
+
+static moonpad_status prepare(mp_mysql_connection *connection, answer *self) {
+  mp_env *env = connection->store->remote.env;
+  mp_plan *plan = self->sent->plan;
+  moonpad_error error;
+  mp_plan_forget(env, plan);
+  if (plan->begin != NULL) plan->begin(plan->context);
+  self->connection = connection;
+  self->is_complete = false;
+  if (reserve_results(env, plan)) return MOONPAD_OK;
+  return mp_mysql_note(connection, mp_no_memory(&error), &error);
+}
+
+static void note_stored(const answer *self) {
+  mp_plan *plan = self->sent->plan;
+  bool is_known = self->is_complete && self->has_results;
+  if (!is_known) mp_plan_forget(self->connection->store->remote.env, plan);
+  plan->outcome = is_known ? MP_OUTCOME_STORED : MP_OUTCOME_DUPLICATE;
+}
+
+static void roll_back(mp_mysql_connection *connection) {
+  if (!connection->is_open || mp_remote_is_broken(&connection->base)) return;
+  mp_remote_failure failure = connection->base.failure;
+  mp_remote_clear_failure(&connection->base);
+  mp_mysql_add(connection, "ROLLBACK");
+  if (mp_mysql_round_trip(connection, NULL) != MOONPAD_OK) connection->base.must_close = true;
+  connection->is_open = false;
+  if (!mp_remote_is_broken(&connection->base)) connection->base.failure = failure;
+}
+
+static moonpad_status commit(mp_mysql_connection *connection) {
+  mp_mysql_add(connection, "COMMIT");
+  connection->is_open = true;
+  moonpad_status status = mp_mysql_round_trip(connection, NULL);
+  if (status == MOONPAD_OK) connection->is_open = false;
+  roll_back(connection);
+  return status;
+}
+
+/* ---- one transaction for all ---- */
+
+static int compare_sessions(const void *a, const void *b) {
+  const mp_session_ref *first = &((const answer *)a)->sent->plan->ref, *second = &((const answer *)b)->sent->plan->ref;
+  return (first->session > second->session) - (first->session < second->session);
+}
+
+static int compare_apps(const void *a, const void *b) {
+  const mp_session_ref *first = &((const answer *)a)->sent->plan->ref, *second = &((const answer *)b)->sent->plan->ref;
+  return (first->app > second->app) - (first->app < second->app);
+}
+
+/* Those sessions, or the users that are counted up. */
+static void lock_heads(mp_mysql_connection *connection, mp_scope scope, const answer *answers, size_t count) {
+  bool is_user = scope == MP_SCOPE_USER;
+  mp_mysql_begin(connection, NULL, NULL);
+  mp_mysql_sql(connection,
+               is_user ? "SELECT id FROM #users WHERE id IN (0" : "SELECT id FROM #sessions WHERE id IN (0");
+  for (size_t i = 0; i < count; i++) {
+    const mp_plan *plan = answers[i].sent->plan;
+    if ((heads_of(plan) & MP_HEAD(scope)) == 0) continue;
+    mp_mysql_sql_integer(connection, ",", is_user ? plan->ref.user : plan->ref.session);
+  }
+  mp_mysql_sql(connection, ") ORDER BY id FOR UPDATE");
+}
+
+/*
+** Every transaction locks sessions before users before apps, and of each in one order, so that none
+** waits for one that waits for it. The apps are locked by the plans themselves, as late as can be,
+** because most others want them. Where only sessions are locked, the order of the plans is enough.
+*/
+static void lock_in_order(mp_mysql_connection *connection, answer *answers, size_t count) {
+  unsigned heads = 0;
+  for (size_t i = 0; i < count; i++) heads |= heads_of(answers[i].sent->plan);
+  bool has_sessions_alone = heads == MP_HEAD(MP_SCOPE_SESSION);
+  qsort(answers, count, sizeof *answers, has_sessions_alone ? compare_sessions : compare_apps);
+  if (has_sessions_alone) return;
+  lock_heads(connection, MP_SCOPE_SESSION, answers, count);
+  lock_heads(connection, MP_SCOPE_USER, answers, count);
+}
+
+static moonpad_status send_together(mp_mysql_connection *connection, answer *answers, size_t count) {
+  moonpad_status status = MOONPAD_OK;
+  mp_mysql_add(connection, "START TRANSACTION");
+  lock_in_order(connection, answers, count);
+  for (size_t i = 0; status == MOONPAD_OK && i < count; i++) {
+    status = prepare(connection, &answers[i]);
+    if (status == MOONPAD_OK) add_plan(&answers[i]);
+  }
+  if (status == MOONPAD_OK) status = commit(connection);
+  mp_mysql_forget(connection);
+  for (size_t i = 0; status == MOONPAD_OK && i < count; i++) note_stored(&answers[i]);
+  return status;
+}
+
+/* ---- each by itself ---- */
+
+static mp_plan_outcome outcome_of(const mp_remote_failure *failure) {
+  unsigned long number = strtoul(failure->code, NULL, 10);
+  if (failure->status == MOONPAD_ALREADY_EXISTS) return MP_OUTCOME_DUPLICATE;
+  if (number == MP_MYSQL_MISSING) return MP_OUTCOME_MISSING;
+  /* What is longer than a packet is NULL where it was put together; `write` sends it in parts. */
+  bool is_refused = number == MP_MYSQL_REFUSED || number == ER_BAD_NULL_ERROR;
+  return is_refused || failure->status == MOONPAD_LIMIT ? MP_OUTCOME_REFUSED : MP_OUTCOME_NOT_TRIED;
+}
+
+static void note_failure(mp_mysql_connection *connection, answer *self) {
+  const mp_remote_failure *failure = &connection->base.failure;
+  mp_plan *plan = self->sent->plan;
+  mp_plan_forget(connection->store->remote.env, plan);
+  plan->outcome = outcome_of(failure);
+  /* Its own first sending may be what stands against it. */
+  if (plan->outcome == MP_OUTCOME_REFUSED && self->sent->is_resent) plan->outcome = MP_OUTCOME_DUPLICATE;
+  if (plan->outcome != MP_OUTCOME_NOT_TRIED || failure->again != MP_AGAIN_NEVER) return;
+  plan->error = failure->error;
+}
+
+/*
+** Those whose turn has not come when the connection is lost stay untried, like those that failed
+** because of others. The failure of the last of these is left in the connection.
+*/
+static void send_apart(mp_mysql_connection *connection, answer *answers, size_t count) {
+  mp_remote_failure last = {.status = MOONPAD_OK};
+  for (size_t i = 0; i < count && !mp_remote_is_broken(&connection->base); i++) {
+    mp_remote_clear_failure(&connection->base);
+    moonpad_status status = prepare(connection, &answers[i]);
+    if (status == MOONPAD_OK) {
+      mp_mysql_add(connection, "START TRANSACTION");
+      add_plan(&answers[i]);
+      status = commit(connection);
+    }
+    mp_mysql_forget(connection);
+    if (status == MOONPAD_OK) note_stored(&answers[i]);
+    if (status != MOONPAD_OK && !mp_remote_is_broken(&connection->base)) note_failure(connection, &answers[i]);
+    if (mp_remote_is_untried(answers[i].sent)) last = connection->base.failure;
+  }
+  if (!mp_remote_is_broken(&connection->base)) connection->base.failure = last;
+}
+
+/* ---- the whole ---- */
+
+void mp_mysql_send_plans(mp_remote_connection *base, mp_sent_plan *const *plans, size_t count) {
+  mp_mysql_connection *connection = (mp_mysql_connection *)base;
+  answer answers[MP_LARGEST_SEND];
+  for (size_t i = 0; i < count; i++) answers[i] = (answer){.sent = plans[i]};
+  bool is_done = count > 1 && send_together(connection, answers, count) == MOONPAD_OK;
+  bool is_usable = !mp_remote_is_broken(base) && !base->must_close;
+  if (!is_done && is_usable) send_apart(connection, answers, count);
+}
