@@ -1,4 +1,4 @@
-/* A service whose PostgreSQL server is behind a link (link.h). */
+/* A service whose server is behind a link (link.h). */
 #ifndef LINKED_H
 #define LINKED_H
 
@@ -11,8 +11,8 @@ typedef struct linked {
   test_link *link;
 } linked;
 
-/* `more` are options for its URL. */
-void linked_open(linked *scene, const char *more);
+/* `store` is one of ON_EVERY_STORE; `more` are options for its URL, each with a "&" before it. */
+void linked_open(linked *scene, const char *store, const char *more);
 void linked_close(linked *scene);
 /* Where the port stands in a URL of 127.0.0.1. */
 char *linked_port_in(char *url);

@@ -102,7 +102,7 @@ static void test_a_batch_takes_one_round_trip(void **state) {
     answers all = {0};
     hold held;
     moonpad_session *sessions[SESSIONS];
-    linked_open(&scene, "");
+    linked_open(&scene, "postgresql:", "");
     make_sessions(scene.self, sessions);
     hold_worker(&scene, &held);
     for (size_t j = 0; j < SESSIONS; j++) increment(&all, sessions[j], keys, j < batches[i].with_app ? 3 : 2);
@@ -128,7 +128,7 @@ static bool lose_round_trip(link_fault fault, int n) {
   linked scene;
   answers all = {0};
   moonpad_session *sessions[SESSIONS];
-  linked_open(&scene, "");
+  linked_open(&scene, "postgresql:", "");
   make_sessions(scene.self, sessions);
   link_break(scene.link, fault, n);
   for (int i = 0; i < 2; i++) {
@@ -165,7 +165,7 @@ static void test_a_silent_server_is_given_up(void **state) {
   answers all = {0};
   hold held;
   moonpad_session *sessions[SESSIONS];
-  linked_open(&scene, "&connect_timeout=2");
+  linked_open(&scene, "postgresql:", "&connect_timeout=2");
   scene.self->options.busy_timeout_ms = 1000;
   host_reopen(scene.self);
   make_sessions(scene.self, sessions);
@@ -316,7 +316,7 @@ static void test_sessions_are_locked_in_one_order(void **state) {
   hold held;
   answers all = {0};
   moonpad_session *sessions[COUNT(apps)];
-  linked_open(&scene, "");
+  linked_open(&scene, "postgresql:", "");
   server_connection *other = server_connect(behind_scheme(scene.self));
   for (size_t i = 0; i < COUNT(apps); i++) {
     moonpad_session_name name = {T(apps[i]), T("u"), T(ids[i])};

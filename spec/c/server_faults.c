@@ -1,0 +1,305 @@
+/* See server_faults.h. */
+#include "server_faults.h"
+
+#include <inttypes.h>
+#include <poll.h>
+#include <stdio.h>
+
+#include "moonpad_stores.h"
+
+#define COUNT(array) (sizeof(array) / sizeof *(array))
+
+void faults_increment(moonpad_session *session, const char *key) {
+  moonpad_changes *changes = NULL;
+  moonpad_value one = moonpad_integer(1);
+  OK(moonpad_session_changes(session, &changes, &failure));
+  OK(moonpad_changes_increment(changes, T(key), &one, &failure));
+  OK(moonpad_update_session(session, NULL, &failure));
+}
+
+/* ---- a round trip that is lost, at any place of any call ---- */
+
+typedef void lost_call(host *self, moonpad_session *session, const moonpad_session_name *name);
+
+static void call_append(host *self, moonpad_session *session, const moonpad_session_name *name) {
+  (void)self, (void)name;
+  host_append(session, "{\"k\":1,\"user:k\":2}");
+}
+
+static void call_append_by_id(host *self, moonpad_session *session, const moonpad_session_name *name) {
+  (void)self, (void)name;
+  OK(moonpad_append_event(session, T("{\"id\":\"given\",\"author\":\"a\",\"actions\":{\"stateDelta\":{\"k\":[1]}}}"),
+                          NULL, &failure));
+}
+
+static void call_increment(host *self, moonpad_session *session, const moonpad_session_name *name) {
+  (void)self, (void)name;
+  faults_increment(session, "n");
+}
+
+/* The object is behind, and its sum is one of floats: it is decided in a transaction. */
+static void call_locked(host *self, moonpad_session *session, const moonpad_session_name *name) {
+  moonpad_changes *changes = NULL;
+  moonpad_session *other = NULL;
+  moonpad_value half = moonpad_float(0.5);
+  (void)session;
+  OK(moonpad_get_session(self->service, name, NULL, &other, &failure));
+  OK(moonpad_session_changes(other, &changes, &failure));
+  OK(moonpad_changes_increment(changes, T("float"), &half, &failure));
+  OK(moonpad_update_session(other, NULL, &failure));
+  OK(moonpad_session_changes(session, &changes, &failure));
+  OK(moonpad_changes_increment(changes, T("float"), &half, &failure));
+  OK(moonpad_update_session(session, NULL, &failure));
+  moonpad_session_free(other);
+}
+
+static void call_shared(host *self, moonpad_session *session, const moonpad_session_name *name) {
+  moonpad_value by = moonpad_integer(2), value;
+  (void)session;
+  OK(moonpad_increment_user_state(self->service, name->app_name, name->user_id, T("n"), &by, &value, &failure));
+  assert_int_equal(value.as.integer, 2);
+  OK(moonpad_update_user_state(self->service, name->app_name, name->user_id, T("{\"x\":1}"), T("[]"), &failure));
+}
+
+static void call_create(host *self, moonpad_session *session, const moonpad_session_name *name) {
+  moonpad_session_name made = *name;
+  moonpad_session *another = NULL;
+  (void)session;
+  made.session_id = T("made");
+  OK(moonpad_create_session(self->service, &made, T("{\"k\":1,\"user:made\":1}"), &another, &failure));
+  moonpad_session_free(another);
+}
+
+static void call_delete(host *self, moonpad_session *session, const moonpad_session_name *name) {
+  bool existed;
+  (void)session;
+  OK(moonpad_delete_session(self->service, name, &existed, &failure));
+  assert_true(existed);
+}
+
+static void call_fork(host *self, moonpad_session *session, const moonpad_session_name *name) {
+  moonpad_session *forked = NULL;
+  (void)self, (void)name;
+  OK(moonpad_fork(session, 1, T("forked"), &forked, &failure));
+  moonpad_session_free(forked);
+}
+
+static void call_rewind(host *self, moonpad_session *session, const moonpad_session_name *name) {
+  (void)self, (void)name;
+  OK(moonpad_rewind_to_revision(session, 1, NULL, &failure));
+}
+
+static void call_read(host *self, moonpad_session *session, const moonpad_session_name *name) {
+  moonpad_session *got = NULL;
+  moonpad_session_list *list = NULL;
+  moonpad_buffer json = {0};
+  OK(moonpad_get_session(self->service, name, NULL, &got, &failure));
+  moonpad_session_free(got);
+  OK(moonpad_list_sessions(self->service, name->app_name, NULL, &list, &failure));
+  moonpad_session_list_free(list);
+  OK(moonpad_state_at(session, 1, &json, &failure));
+  moonpad_buffer_free(&json);
+}
+
+static const struct {
+  const char *name;
+  lost_call *run;
+} lost_calls[] = {{"append", call_append},       {"append by id", call_append_by_id},
+                  {"increment", call_increment}, {"a sum of floats", call_locked},
+                  {"user state", call_shared},   {"create", call_create},
+                  {"delete", call_delete},       {"fork", call_fork},
+                  {"rewind", call_rewind},       {"read", call_read}};
+
+/* What is stored of a user, as text for the caller to free. */
+static char *describe(host *self, moonpad_string user) {
+  static const char *const ids[] = {"s", "made", "forked"};
+  char *text = calloc(1, 4096);
+  moonpad_buffer json = {0};
+  assert_non_null(text);
+  OK(moonpad_get_user_state(self->service, T("app"), user, &json, &failure));
+  int at = snprintf(text, 4096, "user %s\n", json.data);
+  moonpad_buffer_free(&json);
+  for (size_t i = 0; i < COUNT(ids); i++) {
+    moonpad_session_name name = {T("app"), user, T(ids[i])};
+    moonpad_session *session = NULL;
+    moonpad_status status = moonpad_get_session(self->service, &name, NULL, &session, &failure);
+    if (status == MOONPAD_NOT_FOUND) continue;
+    OK(status);
+    OK(moonpad_session_state(session, &json, &failure));
+    at += snprintf(text + at, (size_t)(4096 - at), "%s: %" PRId64 ", %zu events, %s\n", ids[i],
+                   moonpad_session_revision(session), host_event_count(session), json.data);
+    moonpad_buffer_free(&json);
+    moonpad_session_free(session);
+  }
+  return text;
+}
+
+/*
+** One call of a user of its own. n 0: nothing breaks. m 0: no answer is lost after that. Returns
+** what is stored then.
+*/
+static char *try_call(linked *scene, size_t call, link_fault fault, int n, int m, bool *has_broken) {
+  static int users;
+  char user[32];
+  snprintf(user, sizeof user, "user%d", ++users);
+  moonpad_session_name name = {T("app"), T(user), T("s")};
+  moonpad_session *session = NULL;
+  OK(moonpad_create_session(scene->self->service, &name, T("{\"n\":1,\"float\":0.5}"), &session, &failure));
+  host_append(session, "{\"first\":1}");
+  host_append(session, "{\"second\":1}");
+  if (n > 0) link_break_twice(scene->link, fault, n, LINK_CUT_ANSWER, m);
+  lost_calls[call].run(scene->self, session, &name);
+  *has_broken = n > 0 && link_has_broken(scene->link);
+  link_mend(scene->link);
+  moonpad_session_free(session);
+  return describe(scene->self, name.user_id);
+}
+
+static void lose_round_trips(linked *scene, size_t call, link_fault fault) {
+  bool has_broken = true;
+  char *expected = try_call(scene, call, fault, 0, 0, &has_broken);
+  int n = 0;
+  do {
+    char *found = try_call(scene, call, fault, ++n, 0, &has_broken);
+    if (strcmp(expected, found) != 0) {
+      fail_msg("%s, %s of round trip %d lost: expected\n%sfound\n%s", lost_calls[call].name,
+               fault == LINK_CUT_ANSWER ? "answer" : "request", n, expected, found);
+    }
+    free(found);
+  } while (has_broken);
+  assert_true(n > 1);
+  free(expected);
+}
+
+void faults_lose_each_round_trip(linked *scene) {
+  for (size_t call = 0; call < COUNT(lost_calls); call++) {
+    lose_round_trips(scene, call, LINK_CUT_ANSWER);
+    lose_round_trips(scene, call, LINK_CUT_REQUEST);
+  }
+}
+
+/* That the question has given the COMMIT up must not pass for the COMMIT. */
+void faults_lose_commit_and_answer(linked *scene, int commit) {
+  static const link_fault faults[] = {LINK_CUT_REQUEST, LINK_CUT_ANSWER};
+  static const size_t user_state = 4;
+  bool has_broken;
+  assert_string_equal(lost_calls[user_state].name, "user state");
+  char *expected = try_call(scene, user_state, LINK_CUT_ANSWER, 0, 0, &has_broken);
+  for (size_t i = 0; i < COUNT(faults); i++) {
+    int m = 0;
+    do {
+      char *found = try_call(scene, user_state, faults[i], commit, ++m, &has_broken);
+      if (strcmp(expected, found) != 0) fail_msg("fault %zu, then %d: expected\n%sfound\n%s", i, m, expected, found);
+      free(found);
+    } while (has_broken);
+    assert_true(m > 3);
+  }
+  free(expected);
+}
+
+/* ---- servers of a test's own ---- */
+
+void own_server_run(const own_server *server, const char *verb, const char *more) {
+  char command[256];
+  snprintf(command, sizeof command, "%s %s %s %s", server->script, verb, server->folder, more);
+  int result = system(command);
+  if (result != 0) fail_msg("%s: %d", command, result);
+}
+
+static void take_url(own_server *server) {
+  char command[128];
+  snprintf(command, sizeof command, "%s url %s", server->script, server->folder);
+  FILE *pipe = popen(command, "r");
+  assert_non_null(pipe);
+  assert_non_null(fgets(server->url, sizeof server->url, pipe));
+  server->url[strcspn(server->url, "\n")] = '\0';
+  pclose(pipe);
+}
+
+void own_server_make(own_server *server, const char *script, const char *verb, const char *more) {
+  server->script = script;
+  strcpy(server->folder, "/tmp/moonpad-server-XXXXXX");
+  assert_non_null(mkdtemp(server->folder));
+  own_server_run(server, verb, more);
+  take_url(server);
+}
+
+void own_server_end(own_server *server) {
+  char command[128];
+  own_server_run(server, "stop", "");
+  snprintf(command, sizeof command, "rm -rf '%s'", server->folder);
+  assert_int_equal(system(command), 0);
+}
+
+moonpad_status faults_open(const char *url, int64_t busy_timeout_ms, moonpad_service **service) {
+  const moonpad_store_scheme stores[] = {{"postgresql", moonpad_postgres_store()}, {"mysql", moonpad_mysql_store()}};
+  moonpad_options options;
+  moonpad_options_init(&options);
+  options.stores = stores;
+  options.store_count = COUNT(stores);
+  options.busy_timeout_ms = busy_timeout_ms;
+  return moonpad_open(T(url), &options, service, &failure);
+}
+
+/* ---- eight writers, and a server that dies ---- */
+
+static void *write_on(void *context) {
+  writer *self = context;
+  char id[16];
+  snprintf(id, sizeof id, "s%d", self->number);
+  moonpad_session_name name = host_name(id);
+  moonpad_session *session = NULL;
+  moonpad_error error;
+  if (moonpad_create_session(self->service, &name, T("{}"), &session, &error) != MOONPAD_OK) return NULL;
+  while (!atomic_load(self->ends)) {
+    moonpad_changes *changes = NULL;
+    moonpad_value one = moonpad_integer(1);
+    moonpad_session_changes(session, &changes, &error);
+    moonpad_changes_increment(changes, T("app:n"), &one, &error);
+    if (moonpad_update_session(session, NULL, &self->last) == MOONPAD_OK) {
+      self->stored++;
+    } else {
+      self->unknown++;
+      moonpad_changes_discard(changes);
+    }
+  }
+  moonpad_session_free(session);
+  return NULL;
+}
+
+void writers_start(writer *writers, moonpad_service *service, atomic_bool *ends) {
+  for (int i = 0; i < WRITERS; i++) {
+    writers[i] = (writer){.service = service, .number = i, .ends = ends};
+    assert_int_equal(pthread_create(&writers[i].thread, NULL, write_on, &writers[i]), 0);
+  }
+}
+
+/* Every acknowledged event is there once, and the counter is the number of events. */
+void writers_check(writer *writers, moonpad_service *service) {
+  int64_t events = 0, stored = 0, unknown = 0;
+  moonpad_buffer json = {0};
+  char expected[64];
+  for (int i = 0; i < WRITERS; i++) {
+    char id[16];
+    snprintf(id, sizeof id, "s%d", i);
+    moonpad_session_name name = host_name(id);
+    moonpad_session *session = NULL;
+    pthread_join(writers[i].thread, NULL);
+    OK(moonpad_get_session(service, &name, NULL, &session, &failure));
+    int64_t found = moonpad_session_revision(session);
+    assert_true(found >= writers[i].stored && found <= writers[i].stored + writers[i].unknown);
+    if (writers[i].unknown > 0) print_message("writer %d: %s\n", i, writers[i].last.message);
+    events += found;
+    stored += writers[i].stored;
+    unknown += writers[i].unknown;
+    moonpad_session_free(session);
+  }
+  OK(moonpad_get_app_state(service, T("app"), &json, &failure));
+  snprintf(expected, sizeof expected, "{\"n\":%" PRId64 "}", events);
+  print_message("%" PRId64 " events, %" PRId64 " acknowledged, %" PRId64 " not known\n", events, stored, unknown);
+  GIVES(json, expected);
+}
+
+void pause_for(long milliseconds) {
+  poll(NULL, 0, (int)milliseconds);
+}

@@ -1,0 +1,70 @@
+/*
+** What the tests of every server share: calls of which any round trip is lost, writers under which
+** a server dies, servers of a test's own.
+*/
+#ifndef SERVER_FAULTS_H
+#define SERVER_FAULTS_H
+
+#include <stdatomic.h>
+
+#include "linked.h"
+
+/* Adds 1 to a key, by an append. */
+void faults_increment(moonpad_session *session, const char *key);
+
+/* ---- a round trip that is lost, at any place of any call ---- */
+
+/*
+** Makes every call that reads or writes with each of its round trips lost once, the answer and the
+** request: what is stored then must be the same as when none is.
+*/
+void faults_lose_each_round_trip(linked *scene);
+/*
+** The COMMIT of a call is lost, and then an answer to what is asked because of it. `commit`: which
+** round trip of an update of a user's state is its COMMIT.
+*/
+void faults_lose_commit_and_answer(linked *scene, int commit);
+
+/* ---- servers of a test's own ---- */
+
+typedef struct own_server {
+  const char *script; /* spec/servers/NAME.sh */
+  char folder[64];
+  char url[256];
+} own_server;
+
+/* Runs the script with a verb, the folder, and more arguments. */
+void own_server_run(const own_server *server, const char *verb, const char *more);
+/* Makes a folder, runs the script in it, and takes the URL. */
+void own_server_make(own_server *server, const char *script, const char *verb, const char *more);
+/* Stops it and removes its folder. */
+void own_server_end(own_server *server);
+
+/* Opens a service on a server's URL, whichever it is. */
+moonpad_status faults_open(const char *url, int64_t busy_timeout_ms, moonpad_service **service);
+
+/* ---- eight writers ---- */
+
+#define WRITERS 8
+
+typedef struct writer {
+  pthread_t thread;
+  moonpad_service *service;
+  int number;
+  atomic_bool *ends;
+  int stored;  /* appends that were acknowledged */
+  int unknown; /* those that failed: they may have been stored */
+  moonpad_error last;
+} writer;
+
+/* Each adds to a key of the app, from a session of its own, until *ends. */
+void writers_start(writer *writers, moonpad_service *service, atomic_bool *ends);
+/*
+** Waits for their end. Every acknowledged event is there once, and the counter is the number of
+** events.
+*/
+void writers_check(writer *writers, moonpad_service *service);
+
+void pause_for(long milliseconds);
+
+#endif

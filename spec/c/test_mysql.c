@@ -1,0 +1,357 @@
+/*
+** MariaDB and what happens to servers and networks: round trips are counted, answers lost, a server
+** killed. spec/c/link.h stands between where a network has to fail.
+*/
+#include <stdio.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/condition.h"
+#include "mysql_support.h"
+#include "server_faults.h"
+#include "server_support.h"
+
+#define COUNT(array) (sizeof(array) / sizeof *(array))
+#define SCRIPT       "spec/servers/mariadb.sh"
+
+static const char *behind_scheme(const host *self) {
+  return strchr(self->url, ':') + 1;
+}
+
+static void test_round_trips(void **state) {
+  (void)state;
+  linked scene;
+  linked_open(&scene, "mysql:", "");
+  moonpad_session *session = host_create(scene.self, "s", "{\"n\":1,\"app:n\":1}"), *other = host_get(scene.self, "s");
+  moonpad_session_list *list = NULL;
+  moonpad_session_name name = host_name("s");
+  moonpad_value value, by = moonpad_integer(2);
+  moonpad_buffer json = {0};
+  bool existed;
+  TAKES(1, host_append(session, "{\"k\":1}"));
+  TAKES(1, host_append(session, "{\"k\":1,\"user:k\":2,\"app:k\":3}"));
+  /* An object that is behind, and others have changed what it adds to. */
+  TAKES(1, faults_increment(session, "app:n"));
+  TAKES(1, faults_increment(other, "app:n"));
+  TAKES(1, faults_increment(session, "n"));
+  TAKES(1, faults_increment(other, "user:new"));
+  TAKES(1, OK(moonpad_refresh(session, &failure)));
+  TAKES(1, moonpad_session_free(host_get(scene.self, "s")));
+  TAKES(1, OK(moonpad_list_sessions(scene.self->service, T("app"), NULL, &list, &failure)));
+  moonpad_session_list_free(list);
+  TAKES(1, OK(moonpad_get_user_state(scene.self->service, T("app"), T("u"), &json, &failure)));
+  moonpad_buffer_free(&json);
+  /*
+  ** What the service decides in a transaction: the questions, and the commit. A session that is
+  ** made is looked at, for the keys of its user and app.
+  */
+  TAKES(2, OK(moonpad_update_user_state(scene.self->service, T("app"), T("u"), T("{\"x\":1}"), T("[]"), &failure)));
+  TAKES(2, OK(moonpad_increment_app_state(scene.self->service, T("app"), T("n"), &by, &value, &failure)));
+  TAKES(3, moonpad_session_free(host_create(scene.self, "t", "{\"n\":1,\"app:n\":1}")));
+  moonpad_session_free(other);
+  TAKES(2, OK(moonpad_delete_session(scene.self->service, &name, &existed, &failure)));
+  moonpad_session_free(session);
+  linked_close(&scene);
+}
+
+static void test_what_is_lost_takes_effect_once(void **state) {
+  (void)state;
+  linked scene;
+  linked_open(&scene, "mysql:", "");
+  faults_lose_each_round_trip(&scene);
+  linked_close(&scene);
+}
+
+static void test_the_answer_about_a_commit_is_lost_as_well(void **state) {
+  (void)state;
+  linked scene;
+  linked_open(&scene, "mysql:", "");
+  faults_lose_commit_and_answer(&scene, 2);
+  linked_close(&scene);
+}
+
+/* ---- a server that says nothing, or is too old ---- */
+
+static void test_a_silent_server_is_given_up(void **state) {
+  (void)state;
+  linked scene;
+  linked_open(&scene, "mysql:", "");
+  scene.self->options.busy_timeout_ms = 100;
+  host_reopen(scene.self);
+  moonpad_session *session = host_create(scene.self, "s", "{}");
+  link_break(scene.link, LINK_HANG, 1);
+  double started = mp_monotonic();
+  FAILS(MOONPAD_STORAGE, moonpad_append_event(session, T("{\"id\":\"e\",\"author\":\"a\"}"), NULL, &failure));
+  if (strstr(failure.message, "may have been stored") == NULL) fail_msg("%s", failure.message);
+  assert_true(mp_monotonic() - started < 30);
+  link_mend(scene.link);
+  OK(moonpad_append_event(session, T("{\"id\":\"e\",\"author\":\"a\"}"), NULL, &failure));
+  assert_int_equal(moonpad_session_revision(session), 1);
+  moonpad_session_free(session);
+  linked_close(&scene);
+}
+
+/* What it answers to the question for its version, behind the length of that. */
+static void test_an_old_server_is_refused(void **state) {
+  (void)state;
+  linked scene;
+  linked_open(&scene, "mysql:", "");
+  moonpad_service *service = NULL;
+  const char *rest = behind_scheme(scene.self);
+  int length = (int)mysql_number(rest, "SELECT LENGTH(VERSION())");
+  int major = (int)mysql_number(rest, "SELECT SUBSTRING_INDEX(VERSION(), '.', 1)");
+  int minor = (int)mysql_number(rest, "SELECT SUBSTRING_INDEX(SUBSTRING_INDEX(VERSION(), '.', 2), '.', -1)");
+  char text[32], other[32];
+  int bytes = snprintf(text, sizeof text, "%c%d.%d.", length, major, minor);
+  snprintf(other, sizeof other, minor > 9 ? "%c10.05." : "%c10.5.", length);
+  link_replace(scene.link, text, other, (size_t)bytes);
+  FAILS(MOONPAD_UNSUPPORTED, moonpad_open(T(scene.self->url), &scene.self->options, &service, &failure));
+  if (strstr(failure.message, "needs MariaDB 10.6") == NULL) fail_msg("%s", failure.message);
+  linked_close(&scene);
+}
+
+/* ---- a server that dies ---- */
+
+static void test_a_killed_server_loses_nothing(void **state) {
+  (void)state;
+  own_server server;
+  writer writers[WRITERS];
+  atomic_bool ends = false;
+  moonpad_service *service = NULL;
+  own_server_make(&server, SCRIPT, "start", "");
+  OK(faults_open(server.url, 60000, &service));
+  writers_start(writers, service, &ends);
+  for (int i = 0; i < 3; i++) {
+    pause_for(300);
+    own_server_run(&server, "kill", "");
+    own_server_run(&server, "again", "");
+  }
+  pause_for(300);
+  atomic_store(&ends, true);
+  writers_check(writers, service);
+  for (int i = 0; i < WRITERS; i++) assert_int_equal(writers[i].unknown, 0);
+  moonpad_service_release(service);
+  own_server_end(&server);
+}
+
+/* Of two hosts the first is not there, and of two the first may not be written to. */
+static void test_the_host_that_can_be_written_to_is_found(void **state) {
+  (void)state;
+  own_server server, replica;
+  char url[300];
+  moonpad_service *service = NULL;
+  own_server_make(&server, SCRIPT, "start", "");
+  own_server_make(&replica, SCRIPT, "start", "");
+  own_server_run(&replica, "sql", "'SET GLOBAL read_only = 1'");
+  int port = atoi(linked_port_in(server.url)), other = atoi(linked_port_in(replica.url));
+  snprintf(url, sizeof url, "mysql://moonpad:secret@127.0.0.1:1,127.0.0.1:%d/moonpad", port);
+  OK(faults_open(url, 1000, &service));
+  moonpad_service_release(service);
+  snprintf(url, sizeof url, "mysql://moonpad:secret@127.0.0.1:%d,127.0.0.1:%d/moonpad", other, port);
+  OK(faults_open(url, 1000, &service));
+  moonpad_service_release(service);
+  FAILS(MOONPAD_STORAGE, faults_open(replica.url, 100, &service));
+  if (strstr(failure.message, "read-only") == NULL) fail_msg("%s", failure.message);
+  own_server_end(&replica);
+  own_server_end(&server);
+}
+
+/* Two connections are all that the account has, and the pool would take eight. */
+static void test_a_server_without_free_connections_is_waited_for(void **state) {
+  (void)state;
+  own_server server;
+  writer writers[WRITERS];
+  atomic_bool ends = false;
+  char url[300];
+  moonpad_service *service = NULL, *second = NULL;
+  own_server_make(&server, SCRIPT, "start", "");
+  own_server_run(&server, "sql", "'ALTER USER moonpad WITH MAX_USER_CONNECTIONS 2'");
+  snprintf(url, sizeof url, "%s?pool=8", server.url);
+  OK(faults_open(url, 30000, &service));
+  writers_start(writers, service, &ends);
+  pause_for(500);
+  atomic_store(&ends, true);
+  writers_check(writers, service);
+  FAILS(MOONPAD_BUSY, faults_open(url, 3000, &second));
+  if (strstr(failure.message, "max_user_connections") == NULL) fail_msg("%s", failure.message);
+  moonpad_service_release(service);
+  OK(faults_open(url, 5000, &second));
+  moonpad_service_release(second);
+  own_server_end(&server);
+}
+
+/* ---- accounts ---- */
+
+static void test_an_account_without_rights_is_told(void **state) {
+  (void)state;
+  own_server server;
+  char url[300];
+  moonpad_service *service = NULL;
+  own_server_make(&server, SCRIPT, "start", "");
+  own_server_run(&server, "account", "poor");
+  snprintf(url, sizeof url, "mysql://poor:secret@127.0.0.1:%d/moonpad", atoi(linked_port_in(server.url)));
+  FAILS(MOONPAD_UNSUPPORTED, faults_open(url, 1000, &service));
+  assert_non_null(strstr(failure.message, "poor"));
+  own_server_run(&server, "sql", "'GRANT SELECT, INSERT, UPDATE, DELETE, EXECUTE ON moonpad.* TO poor'");
+  FAILS(MOONPAD_UNSUPPORTED, faults_open(url, 1000, &service));
+  if (strstr(failure.message, "may not make") == NULL) fail_msg("%s", failure.message);
+  /* With what somebody else has made these rights are enough. */
+  OK(faults_open(server.url, 1000, &service));
+  moonpad_service_release(service);
+  OK(faults_open(url, 1000, &service));
+  moonpad_session *session = NULL;
+  moonpad_session_name name = host_name("s");
+  OK(moonpad_create_session(service, &name, T("{\"k\":1}"), &session, &failure));
+  host_append(session, "{\"k\":2,\"user:k\":2,\"app:k\":2}");
+  moonpad_session_free(session);
+  moonpad_service_release(service);
+  own_server_end(&server);
+}
+
+static void test_a_wrong_password_is_told_without_it(void **state) {
+  host *self = *state;
+  char url[300], *found;
+  moonpad_service *service = NULL;
+  strcpy(url, self->url);
+  found = strstr(url, "secret");
+  assert_non_null(found);
+  memcpy(found, "s3cr3t", 6);
+  FAILS(MOONPAD_STORAGE, faults_open(url, 1000, &service));
+  assert_non_null(strstr(failure.message, "Access denied"));
+  assert_null(strstr(failure.message, "s3cr3t"));
+}
+
+static void test_a_database_that_is_not_there_is_told(void **state) {
+  host *self = *state;
+  char url[300];
+  moonpad_service *service = NULL;
+  snprintf(url, sizeof url, "%s_not", self->url);
+  FAILS(MOONPAD_STORAGE, faults_open(url, 1000, &service));
+  assert_non_null(strstr(failure.message, "Unknown database"));
+}
+
+/* ---- processes, tables ---- */
+
+static void test_a_forked_child_is_refused(void **state) {
+  host *self = *state;
+  moonpad_session *session = host_create(self, "s", "{}");
+  pid_t child = fork();
+  if (child == 0) {
+    moonpad_error error;
+    _exit(moonpad_refresh(session, &error) == MOONPAD_CLOSED ? 0 : 1);
+  }
+  int status = 0;
+  waitpid(child, &status, 0);
+  assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+  host_append(session, "{\"k\":1}");
+  STATE(session, "{\"k\":1}");
+  moonpad_session_free(session);
+}
+
+/* Many open it at the same time, when there are no tables yet. */
+static void test_tables_are_made_once(void **state) {
+  host *self = *state;
+  char url[300];
+  pid_t children[6];
+  snprintf(url, sizeof url, "%s?prefix=once_", self->url);
+  for (size_t i = 0; i < COUNT(children); i++) {
+    children[i] = fork();
+    if (children[i] != 0) continue;
+    moonpad_service *service = NULL;
+    moonpad_status opened = faults_open(url, 20000, &service);
+    if (opened != MOONPAD_OK) fprintf(stderr, "%s\n", failure.message);
+    if (service != NULL) moonpad_service_release(service);
+    _exit(opened == MOONPAD_OK ? 0 : 1);
+  }
+  for (size_t i = 0; i < COUNT(children); i++) {
+    int status = 0;
+    waitpid(children[i], &status, 0);
+    assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+  }
+  assert_int_equal(mysql_number(behind_scheme(self), "SELECT COUNT(*) FROM once_meta"), 1);
+}
+
+/* What was begun and not finished is finished; what is newer is left alone. */
+static void test_tables_are_completed_or_refused(void **state) {
+  host *self = *state;
+  const char *rest = behind_scheme(self);
+  moonpad_service *service = NULL;
+  moonpad_session *session = host_create(self, "s", "{\"k\":1}");
+  moonpad_session_free(session);
+  mysql_run(rest, "DELETE FROM moonpad_meta; DROP PROCEDURE moonpad_look_1; DROP TABLE moonpad_garbage");
+  host_reopen(self);
+  session = host_get(self, "s");
+  STATE(session, "{\"k\":1}");
+  moonpad_session_free(session);
+  mysql_run(rest, "UPDATE moonpad_meta SET value = '2'");
+  FAILS(MOONPAD_UNSUPPORTED, faults_open(self->url, 1000, &service));
+  assert_non_null(strstr(failure.message, "newer moonpad: schema 2"));
+}
+
+/* ---- what a packet takes ---- */
+
+/* Sets a key to so many bytes. */
+static moonpad_status set_bytes(moonpad_session *session, char byte, size_t length) {
+  moonpad_changes *changes = NULL;
+  char *bytes = malloc(length);
+  assert_non_null(bytes);
+  memset(bytes, byte, length);
+  moonpad_value value = moonpad_string_value((moonpad_string){bytes, length});
+  OK(moonpad_session_changes(session, &changes, &failure));
+  OK(moonpad_changes_set(changes, T("k"), (moonpad_string){NULL, 0}, &value, &failure));
+  free(bytes);
+  moonpad_status status = moonpad_update_session(session, NULL, &failure);
+  if (status != MOONPAD_OK) moonpad_changes_discard(changes);
+  return status;
+}
+
+#define MEGABYTES(n) ((size_t)(n) << 20)
+
+static void test_what_no_packet_takes_is_refused(void **state) {
+  (void)state;
+  own_server server;
+  moonpad_service *service = NULL;
+  moonpad_session *session = NULL;
+  moonpad_session_name name = host_name("s");
+  own_server_make(&server, SCRIPT, "start", "--max-allowed-packet=4M");
+  OK(faults_open(server.url, 1000, &service));
+  OK(moonpad_create_session(service, &name, T("{}"), &session, &failure));
+  /* The event and the key's value are too long for one text: they go apart. */
+  OK(set_bytes(session, 'x', MEGABYTES(3)));
+  assert_int_equal(moonpad_session_revision(session), 1);
+  /* Quotes are doubled on the way. */
+  FAILS(MOONPAD_LIMIT, set_bytes(session, '\'', MEGABYTES(3)));
+  assert_non_null(strstr(failure.message, "max_allowed_packet"));
+  host_append(session, "{\"k\":1}");
+  assert_int_equal(moonpad_session_revision(session), 2);
+  OK(set_bytes(session, '\'', MEGABYTES(1)));
+  OK(moonpad_refresh(session, &failure));
+  assert_int_equal(host_read(session, "k", "").as.text.length, MEGABYTES(1));
+  moonpad_session_free(session);
+  moonpad_service_release(service);
+  own_server_end(&server);
+}
+
+#define OWN(test)                                                                                                      \
+  { #test " on mysql:", test, NULL, NULL, NULL }
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      OWN(test_round_trips),
+      OWN(test_what_is_lost_takes_effect_once),
+      OWN(test_the_answer_about_a_commit_is_lost_as_well),
+      OWN(test_a_silent_server_is_given_up),
+      OWN(test_an_old_server_is_refused),
+      OWN(test_a_killed_server_loses_nothing),
+      OWN(test_the_host_that_can_be_written_to_is_found),
+      OWN(test_a_server_without_free_connections_is_waited_for),
+      OWN(test_an_account_without_rights_is_told),
+      OWN(test_what_no_packet_takes_is_refused),
+      ON_STORE(test_a_wrong_password_is_told_without_it, "mysql:"),
+      ON_STORE(test_a_database_that_is_not_there_is_told, "mysql:"),
+      ON_STORE(test_a_forked_child_is_refused, "mysql:"),
+      ON_STORE(test_tables_are_made_once, "mysql:"),
+      ON_STORE(test_tables_are_completed_or_refused, "mysql:"),
+  };
+  return HOST_RUN(tests);
+}
