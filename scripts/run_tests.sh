@@ -89,6 +89,7 @@ start_servers() {
   servers=$(servers_folder) && chmod 755 "$servers" || exit 1
   start_server postgresql MOONPAD_TEST_POSTGRESQL postgresql://moonpad:x@127.0.0.1:1/not-there
   start_server mariadb MOONPAD_TEST_MYSQL mysql://moonpad:x@127.0.0.1:1/not-there
+  start_server redis MOONPAD_TEST_REDIS redis://:x@127.0.0.1:1/0
 }
 
 stop_servers() {
