@@ -209,7 +209,8 @@ void mp_mysql_begin(mp_mysql_connection *connection, mp_mysql_take take, void *c
 void mp_mysql_begin_kept(mp_mysql_connection *connection, MYSQL_RES **result);
 /* For an INSERT into the table of events. */
 void mp_mysql_begin_events(mp_mysql_connection *connection);
-/* For CALL. */
+/* For CALL; and for one that appends an event. */
+void mp_mysql_begin_append(mp_mysql_connection *connection, mp_mysql_take take, void *context);
 void mp_mysql_begin_call(mp_mysql_connection *connection, mp_mysql_take take, void *context);
 void mp_mysql_sql(mp_mysql_connection *connection, const char *sql);
 void mp_mysql_integer(mp_mysql_connection *connection, int64_t number);
