@@ -82,7 +82,7 @@ POSTGRES_SOURCES := $(sort $(wildcard src/store/postgres/*.c))
 MYSQL_SOURCES := $(sort $(wildcard src/store/mysql/*.c))
 # Artifacts and memories on PostgreSQL, with what they share with those on SQLite.
 POSTGRES_AGENT_SOURCES := $(sort $(wildcard src/agent_stores/postgres/*.c))
-AGENT_SHARED_SOURCES := $(patsubst %,src/agent_stores/%.c,fts5 matches ranking words)
+AGENT_SHARED_SOURCES := $(patsubst %,src/agent_stores/%.c,fts5 lookup lua_server_module matches ranking words)
 AGENT_STORES_OBJECTS := $(call objects,$(AGENT_STORES_SOURCES))
 HTTP_OBJECTS := $(call objects,$(HTTP_SOURCES))
 PROCESS_OBJECTS := $(call objects,$(PROCESS_SOURCES))

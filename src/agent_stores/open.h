@@ -1,7 +1,7 @@
 /*
 ** agent_stores/: stores for artifacts and memories, and the Lua module moonpad.agent_stores_core.
 ** Belongs here: what such stores do (artifacts.h, memories.h), which URL means which (this file),
-** what a word is and which memories are the best (words.c, ranking.c), the SQLite stores
+** what a word is and which memories are the best (words.c, lookup.c, ranking.c), the SQLite stores
 ** (sqlite_*.c), those of servers (a folder each, and a module each, handed in by opener.h), and the
 ** Lua module (module.c, lua_*.c), which alone knows Lua.
 ** Does not belong here: sessions (src/service, src/store), what is a memory
