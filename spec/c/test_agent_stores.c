@@ -7,8 +7,6 @@
 
 #include "agent_scene.h"
 
-#define SERVER "MOONPAD_TEST_POSTGRESQL"
-
 static const char *url; /* under test */
 
 typedef struct fixture {
@@ -29,7 +27,8 @@ static int set_up(void **state) {
   self->env = mp_env_new(&options);
   bool is_file = strcmp(url, "sqlite:PATH") == 0;
   snprintf(self->url, sizeof self->url, "%s%s", is_file ? "sqlite:" : url, is_file ? self->files->path : "");
-  if (is_on_server(url)) server_make_url(SERVER, self->url + strlen(url), sizeof self->url - strlen(url));
+  const char *server = server_of(url);
+  if (server != NULL) server_make_url(server, self->url + strlen(url), sizeof self->url - strlen(url));
   scene_open(&self->scene, self->env, self->url);
   *state = self;
   return 0;
@@ -40,7 +39,7 @@ static int tear_down(void **state) {
   scene_close(&self->scene);
   mp_env_release(self->env);
   assert_int_equal(self->allocator.alive, 0);
-  if (is_on_server(url)) server_forget_url(self->url + strlen(url));
+  if (server_of(url) != NULL) server_forget_url(self->url + strlen(url));
   folder_teardown((void **)&self->files);
   free(self);
   return 0;
@@ -579,11 +578,11 @@ int main(void) {
       TEST(test_other_urls_are_refused),
       TEST(test_a_lock_that_is_not_had_in_time_is_busy),
   };
-  static const char *const urls[] = {"memory:", "sqlite::memory:", "sqlite:PATH", "postgresql:"};
+  static const char *const urls[] = {"memory:", "sqlite::memory:", "sqlite:PATH", "postgresql:", "mysql:"};
   int failed = 0;
   for (size_t i = 0; i < sizeof urls / sizeof *urls; i++) {
     url = urls[i];
-    if (is_on_server(url) && !server_is_there(SERVER)) continue;
+    if (server_of(url) != NULL && !server_is_there(server_of(url))) continue;
     failed += cmocka_run_group_tests_name(url, tests, NULL, NULL);
   }
   return failed;

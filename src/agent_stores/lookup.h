@@ -36,11 +36,11 @@ bool mp_lookup_number(const mp_lookup *lookup, moonpad_string word, uint32_t *nu
 
 /* Forgets what was met: the store asks again. */
 void mp_lookup_forget(mp_lookup *lookup);
-/* A memory of `size` words has this one at these positions, which mp_write_positions has written. */
+/* A memory of `size` words has this one at these positions, as mp_write_positions writes them. */
 void mp_lookup_meet(mp_lookup *lookup, uint32_t number, int64_t memory, uint32_t size, moonpad_string positions);
 /*
-** The ids of at most `limit` memories that have one of the phrases, the best first (ranking.h), of a
-** user who has so many. Errors: no_memory, also for what was met.
+** The ids of at most `limit` memories that have one of the phrases, the best first (ranking.h), of
+** a user who has so many. Errors: no_memory, also for what was met.
 */
 moonpad_status mp_lookup_best(mp_lookup *lookup, int64_t memories, int64_t limit, mp_buffer *ids, moonpad_error *error);
 
