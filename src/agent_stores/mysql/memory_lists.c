@@ -51,10 +51,10 @@ static void add_next_users(mp_mysql_connection *connection, const memories_listi
   mp_mysql_sql(connection, ") UNION ALL (" SESSIONS "(SELECT q.id, q.app_name, q.user_id FROM #memory_owners q WHERE");
   mp_mysql_are_behind(connection, columns, names, 2);
   mp_mysql_sql_integer(connection,
-                       " AND EXISTS(SELECT 1 FROM #memory_sessions e WHERE e.owner = q.id)"
+                       " AND (SELECT e.owner FROM #memory_sessions e WHERE e.owner = q.id LIMIT 1) IS NOT NULL"
                        " ORDER BY q.app_name, q.user_id LIMIT ",
                        listing->limit);
-  mp_mysql_sql(connection, ") o STRAIGHT_JOIN #memory_sessions s ON s.owner = o.id");
+  mp_mysql_sql(connection, ") o STRAIGHT_JOIN #memory_sessions s FORCE INDEX(owner) ON s.owner = o.id");
   add_end(connection, listing->limit);
 }
 

@@ -3,6 +3,8 @@
 ** the user's memories hold, with its places; from them come the phrases and which memories are the
 ** best. A second one reads those.
 */
+#include <stdlib.h>
+
 #include "agent_stores/lookup.h"
 #include "agent_stores/mysql/stores.h"
 #include "base/error.h"
@@ -13,6 +15,8 @@ typedef struct searching {
   mp_lookup lookup;
   int64_t count;  /* of the user's memories */
   mp_buffer best; /* ids: each an int64_t */
+  mp_buffer read; /* matches as they come */
+  mp_buffer rows; /* where each of them is there: a read_row */
   mp_buffer *matches;
   mp_buffer due; /* ids of those to be renewed */
 } searching;
@@ -65,33 +69,58 @@ static void write_find(mp_mysql_connection *connection, void *context) {
 
 /* ---- the best of them ---- */
 
-static moonpad_status take_best(void *context, const mp_mysql_row *row, moonpad_error *error) {
+typedef struct read_row {
+  int64_t id;
+  size_t at, end;
+} read_row;
+
+static moonpad_status take_row(void *context, const mp_mysql_row *row, moonpad_error *error) {
   enum { ID, SESSION, AUTHOR, TIMESTAMP, CONTENT, TOUCHED };
   searching *wanted = context;
   char id[MP_MEMORY_ID_BYTES];
-  int64_t number = mp_mysql_integer_of(row, ID);
-  mp_memories_match match = {mp_memories_id_text(number, id), mp_mysql_bytes_of(row, SESSION),
+  read_row read = {.id = mp_mysql_integer_of(row, ID), .at = wanted->read.length};
+  mp_memories_match match = {mp_memories_id_text(read.id, id), mp_mysql_bytes_of(row, SESSION),
                              mp_mysql_bytes_of(row, AUTHOR), mp_mysql_double_of(row, TIMESTAMP),
                              mp_mysql_bytes_of(row, CONTENT)};
-  mp_memories_add_match(wanted->matches, &match);
+  mp_memories_add_match(&wanted->read, &match);
+  read.end = wanted->read.length;
+  mp_buffer_add(&wanted->rows, (const char *)&read, sizeof read);
   if (mp_mysql_double_of(row, TOUCHED) < mp_agent_renewed_since(wanted->time)) {
-    mp_buffer_add(&wanted->due, (const char *)&number, sizeof number);
+    mp_buffer_add(&wanted->due, (const char *)&read.id, sizeof read.id);
   }
-  return wanted->matches->failed || wanted->due.failed ? mp_no_memory(error) : MOONPAD_OK;
+  bool failed = wanted->read.failed || wanted->rows.failed || wanted->due.failed;
+  return failed ? mp_no_memory(error) : MOONPAD_OK;
 }
 
-/* A statement each: they have an order, and a server that sorts them copies what was said. */
 static void write_read(mp_mysql_connection *connection, void *context) {
   searching *wanted = context;
-  mp_buffer_clear(wanted->matches);
+  mp_buffer_clear(&wanted->read);
+  mp_buffer_clear(&wanted->rows);
   mp_buffer_clear(&wanted->due);
+  mp_mysql_begin(connection, take_row, wanted);
+  mp_mysql_sql(connection, "SELECT m.id, s.session_id, m.author, m.timestamp, m.content, m.touched FROM #memories m"
+                           " STRAIGHT_JOIN #memory_sessions s ON s.id = m.session WHERE m.content <> ''");
   for (size_t at = 0; at < wanted->best.length; at += sizeof(int64_t)) {
-    mp_mysql_begin(connection, take_best, wanted);
-    mp_mysql_sql_integer(connection,
-                         "SELECT m.id, s.session_id, m.author, m.timestamp, m.content, m.touched FROM #memories m"
-                         " STRAIGHT_JOIN #memory_sessions s ON s.id = m.session WHERE m.content <> '' AND m.id = ",
-                         id_at(&wanted->best, at));
+    mp_mysql_sql_integer(connection, at == 0 ? " AND m.id IN(" : ",", id_at(&wanted->best, at));
   }
+  mp_mysql_sql(connection, ")");
+}
+
+static int compare_rows(const void *left, const void *right) {
+  const read_row *a = left, *b = right;
+  return (a->id > b->id) - (a->id < b->id);
+}
+
+/* They are sorted here: a server would copy what was said to sort it. */
+static moonpad_status put_in_order(searching *wanted, moonpad_error *error) {
+  size_t count = wanted->rows.length / sizeof(read_row);
+  if (count > 1) qsort(wanted->rows.data, count, sizeof(read_row), compare_rows);
+  for (size_t at = 0; count > 0 && at < wanted->best.length; at += sizeof(int64_t)) {
+    read_row key = {.id = id_at(&wanted->best, at)};
+    const read_row *row = bsearch(&key, wanted->rows.data, count, sizeof key, compare_rows);
+    if (row != NULL) mp_buffer_add(wanted->matches, wanted->read.data + row->at, row->end - row->at);
+  }
+  return wanted->matches->failed ? mp_no_memory(error) : MOONPAD_OK;
 }
 
 static void write_renewal(mp_mysql_connection *connection, void *context) {
@@ -117,6 +146,7 @@ static moonpad_status search(const mp_mysql_memories *self, searching *wanted, m
   if (status != MOONPAD_OK || wanted->best.length == 0) return status;
   mp_mysql_call read = {write_read, wanted, true, 0};
   status = mp_mysql_ask_once(self->store, &read, error);
+  if (status == MOONPAD_OK) status = put_in_order(wanted, error);
   if (status != MOONPAD_OK || wanted->due.length == 0) return status;
   /* What was found has been found, whether this is stored or not. */
   mp_mysql_call renew = {write_renewal, wanted, false, 0};
@@ -131,12 +161,11 @@ moonpad_status mp_mysql_memories_search(mp_memories *memories, const mp_memories
   mp_buffer_clear(matches);
   if (query->phrase_count == 0) return mp_remote_check_open(self->store, error);
   mp_lookup_init(&wanted.lookup, self->env);
-  mp_buffer_init(&wanted.best, self->env);
-  mp_buffer_init(&wanted.due, self->env);
+  mp_buffer *const buffers[] = {&wanted.best, &wanted.read, &wanted.rows, &wanted.due};
+  for (size_t i = 0; i < sizeof buffers / sizeof *buffers; i++) mp_buffer_init(buffers[i], self->env);
   moonpad_status status = search(self, &wanted, error);
   if (status != MOONPAD_OK) mp_buffer_clear(matches);
+  for (size_t i = 0; i < sizeof buffers / sizeof *buffers; i++) mp_buffer_free(buffers[i]);
   mp_lookup_free(&wanted.lookup);
-  mp_buffer_free(&wanted.best);
-  mp_buffer_free(&wanted.due);
   return status;
 }
