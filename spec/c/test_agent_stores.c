@@ -242,6 +242,32 @@ static void test_a_match_has_all_that_was_said(void **state) {
   mp_buffer_free(&matches);
 }
 
+/* Of thousands of words the last one counts as the first one does, in the right memory. */
+static void test_a_long_text_is_found_whole(void **state) {
+  const fixture *self = *state;
+  const agent_scene *scene = &self->scene;
+  enum { WORDS = 2500 };
+  static char text[WORDS * 8];
+  size_t length = 0;
+  for (int i = 0; i < WORDS; i++) length += (size_t)snprintf(text + length, sizeof text - length, "w%d ", i);
+  mp_memories_entry entries[] = {entry_of(1, "w2499 short"), entry_of(2, "long"), entry_of(3, "w0 short")};
+  entries[1].text = (moonpad_string){text, length};
+  mp_memories_batch batch = {entries, 3, NULL, 0, 3};
+  moonpad_error error;
+  assert_int_equal(scene->memories->ops->write(scene->memories, &session_of_ann, &for_ever, &batch, &error),
+                   MOONPAD_OK);
+  expect_found(scene, "ann", "w1234", "long ");
+  expect_found(scene, "ann", "w2498 w2499", "long ");
+  expect_found(scene, "ann", "w2499", "w2499 short long ");
+  expect_found(scene, "ann", "w0", "w0 short long ");
+  int64_t second = 2;
+  mp_memories_batch removal = {NULL, 0, &second, 1, -1};
+  assert_int_equal(scene->memories->ops->write(scene->memories, &session_of_ann, &for_ever, &removal, &error),
+                   MOONPAD_OK);
+  expect_found(scene, "ann", "w1234", "");
+  expect_found(scene, "ann", "w2499", "w2499 short ");
+}
+
 static void test_memories_go_with_their_user(void **state) {
   const fixture *self = *state;
   const agent_scene *scene = &self->scene;
@@ -568,6 +594,7 @@ int main(void) {
       TEST(test_a_file_goes_with_its_versions),
       TEST(test_files_go_with_their_user),
       TEST(test_memories_are_found_by_their_owner),
+      TEST(test_a_long_text_is_found_whole),
       TEST(test_memories_go_with_their_user),
       TEST(test_a_match_has_all_that_was_said),
       TEST(test_all_files_are_listed),

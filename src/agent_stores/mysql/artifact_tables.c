@@ -13,7 +13,7 @@ static const char create_files[] =
     "  app_name VARBINARY(255) NOT NULL,\n"
     "  user_id VARBINARY(255) NOT NULL,\n"
     "  session_id VARBINARY(255) NOT NULL COMMENT 'empty: of the user, for all sessions',\n"
-    "  filename VARBINARY(1024) NOT NULL COMMENT 'with user: where it is the users',\n"
+    "  filename VARBINARY(1024) NOT NULL COMMENT 'with user: before it where it is of the user',\n"
     "  next_version BIGINT NOT NULL,\n"
     "  touched DOUBLE NOT NULL COMMENT 'when it was last saved or loaded, in seconds since 1970',\n"
     "  UNIQUE(app_name, user_id, session_id, filename)\n"
