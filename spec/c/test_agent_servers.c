@@ -2,6 +2,7 @@
 ** Artifacts and memories on servers, where a network fails and where several make the tables: round
 ** trips are counted, requests and answers lost. spec/c/link.h stands between.
 */
+#include <pthread.h>
 #include <stdio.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -25,6 +26,7 @@ typedef struct agent_server {
   int write_trips;       /* of memories */
   const char *limit;     /* a word of the message */
   void (*run)(const char *rest, const char *sql);
+  long (*number)(const char *rest, const char *sql); /* that a query answers */
 } agent_server;
 
 static void run_on_postgres(const char *rest, const char *sql) {
@@ -33,9 +35,17 @@ static void run_on_postgres(const char *rest, const char *sql) {
   server_disconnect(connection);
 }
 
+static long number_on_postgres(const char *rest, const char *sql) {
+  server_connection *connection = server_connect(rest);
+  long number = server_number(connection, sql);
+  server_disconnect(connection);
+  return number;
+}
+
 static const agent_server servers[] = {
-    {"postgresql:", "&sslmode=disable&gssencmode=disable", "_once", "", 1, "1 GiB", run_on_postgres},
-    {"mysql:", "?ssl=off", "?prefix=once_", "moonpad_", 2, "max_allowed_packet", mysql_run},
+    {"postgresql:", "&sslmode=disable&gssencmode=disable", "_once", "", 1, "1 GiB", run_on_postgres,
+     number_on_postgres},
+    {"mysql:", "?ssl=off", "?prefix=once_", "moonpad_", 2, "max_allowed_packet", mysql_run, mysql_number},
 };
 
 static const agent_server *server; /* under test */
@@ -74,6 +84,30 @@ static int tear_down(void **state) {
   mp_env_release(self->env);
   free(self);
   return 0;
+}
+
+/* ---- SQL of a test's own ---- */
+
+/* Each # is the prefix of names. */
+static const char *expand(const char *sql, char *text, size_t size) {
+  size_t length = 0;
+  for (; *sql != '\0'; sql++) {
+    bool is_name = *sql == '#';
+    length +=
+        (size_t)snprintf(text + length, size - length, "%.*s%s", is_name ? 0 : 1, sql, is_name ? server->prefix : "");
+  }
+  return text;
+}
+
+static void run_sql(const fixture *self, const char *sql) {
+  char text[512];
+  server->run(self->rest, expand(sql, text, sizeof text));
+}
+
+static void expect_none(const fixture *self, const char *sql) {
+  char text[512];
+  long found = server->number(self->rest, expand(sql, text, sizeof text));
+  if (found != 0) fail_msg("%ld of: %s", found, sql);
 }
 
 /* ---- one call of each kind; each writes its answer ---- */
@@ -282,6 +316,98 @@ static void test_what_is_lost_takes_effect_once(void **state) {
   }
 }
 
+/* ---- many at once ---- */
+
+#define CHANGERS 4
+#define CHANGES  120
+
+typedef struct changer {
+  const agent_scene *scene;
+  unsigned seed;
+  int failures;
+  moonpad_error error; /* of one */
+  pthread_t thread;
+} changer;
+
+static moonpad_status delete_some_memory(const agent_scene *scene, unsigned number, moonpad_error *error) {
+  char id[16];
+  bool existed;
+  snprintf(id, sizeof id, "%u", number);
+  return scene->memories->ops->delete_memory(scene->memories, &all_of_ann, moonpad_text(id), &for_ever, &existed,
+                                             error);
+}
+
+static moonpad_status change(const agent_scene *scene, unsigned kind, unsigned which, moonpad_error *error) {
+  const mp_artifacts_ops *files = scene->artifacts->ops;
+  const mp_memories_ops *memories = scene->memories->ops;
+  mp_artifact_name name = file_named("s", which % 2 == 0 ? "f" : "g");
+  mp_memories_owner owner = all_of_ann;
+  mp_memories_entry entries[] = {entry_of(which, "green tea"), entry_of(which + 1, "black tea")};
+  int64_t removed = which + 1, number;
+  mp_memories_batch batch = {entries, 2, &removed, 1, which};
+  bool existed;
+  switch (kind) {
+  case 0:
+    return files->delete_file(scene->artifacts, &name, &for_ever, &existed, error);
+  case 1:
+    return files->delete_user(scene->artifacts, &name, &for_ever, &number, error);
+  case 2:
+    return files->sweep(scene->artifacts, &lasting, &number, error);
+  case 3:
+    return delete_some_memory(scene, which, error);
+  case 4:
+    return memories->sweep(scene->memories, &lasting, &number, error);
+  case 5:
+    if (which % 2 == 0) owner.session_id = moonpad_text("s");
+    return memories->delete_all(scene->memories, &owner, &for_ever, &number, error);
+  case 6:
+  case 7:
+    return save_text(scene, "s", which % 2 == 0 ? "f" : "g", "text", &number, error);
+  default:
+    return memories->write(scene->memories, &session_of_ann, &for_ever, &batch, error);
+  }
+}
+
+static void *change_at_random(void *context) {
+  changer *self = context;
+  for (int i = 0; i < CHANGES; i++) {
+    moonpad_error error;
+    self->seed = self->seed * 1103515245 + 12345;
+    if (change(self->scene, self->seed >> 16 & 15, self->seed >> 20 & 31, &error) == MOONPAD_OK) continue;
+    self->failures++;
+    self->error = error;
+  }
+  return NULL;
+}
+
+/* What belongs together is there or gone together, and the user's count is that of the index. */
+static void test_many_at_once_leave_nothing_over(void **state) {
+  const fixture *self = *state;
+  changer changers[CHANGERS];
+  memset(changers, 0, sizeof changers);
+  for (unsigned i = 0; i < CHANGERS; i++) {
+    changers[i].scene = &self->scene;
+    changers[i].seed = i + 1;
+    assert_int_equal(pthread_create(&changers[i].thread, NULL, change_at_random, &changers[i]), 0);
+  }
+  for (int i = 0; i < CHANGERS; i++) pthread_join(changers[i].thread, NULL);
+  for (int i = 0; i < CHANGERS; i++) {
+    if (changers[i].failures > 0) fail_msg("%d failures: %s", changers[i].failures, changers[i].error.message);
+  }
+  expect_none(self, "SELECT count(*) FROM #memory_owners o WHERE memories <> (SELECT count(*) FROM #memories m"
+                    " JOIN #memory_sessions s ON s.id = m.session WHERE s.owner = o.id AND m.content <> '')");
+  expect_none(self, "SELECT count(*) FROM #memory_words w WHERE NOT EXISTS (SELECT 1 FROM #memories m"
+                    " JOIN #memory_sessions s ON s.id = m.session"
+                    " WHERE m.id = w.memory AND s.owner = w.owner AND m.content <> '')");
+  expect_none(self, "SELECT count(*) FROM #memories m WHERE content <> ''"
+                    " AND (SELECT count(*) FROM #memory_words w WHERE w.memory = m.id) <> 2");
+  expect_none(self, "SELECT count(*) FROM #memories WHERE session NOT IN (SELECT id FROM #memory_sessions)");
+  expect_none(self, "SELECT count(*) FROM #memory_sessions WHERE owner NOT IN (SELECT id FROM #memory_owners)");
+  expect_none(self, "SELECT count(*) FROM #artifacts WHERE file NOT IN (SELECT id FROM #artifact_files)");
+  expect_none(self, "SELECT count(*) FROM #artifact_files f"
+                    " WHERE next_version <> (SELECT count(*) FROM #artifacts WHERE file = f.id)");
+}
+
 /* ---- the tables ---- */
 
 static moonpad_status open_again(const fixture *self, const char *more) {
@@ -291,18 +417,6 @@ static moonpad_status open_again(const fixture *self, const char *more) {
   moonpad_status status = scene_try(&other, self->env, url, &failure);
   scene_close(&other);
   return status;
-}
-
-/* Each # is the prefix of names. */
-static void run_sql(const fixture *self, const char *sql) {
-  char text[256];
-  size_t length = 0;
-  for (; *sql != '\0'; sql++) {
-    bool is_name = *sql == '#';
-    length += (size_t)snprintf(text + length, sizeof text - length, "%.*s%s", is_name ? 0 : 1, sql,
-                               is_name ? server->prefix : "");
-  }
-  server->run(self->rest, text);
 }
 
 static void expect_refused(const fixture *self, const char *more, const char *message) {
@@ -405,6 +519,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       TEST(test_round_trips),
       TEST(test_what_is_lost_takes_effect_once),
+      TEST(test_many_at_once_leave_nothing_over),
       TEST(test_tables_are_made_where_that_is_allowed),
       TEST(test_newer_tables_are_refused),
       TEST(test_tables_are_made_once),
