@@ -235,6 +235,8 @@ void mp_mysql_expand(mp_buffer *out, const char *prefix, const char *sql);
 moonpad_status mp_mysql_round_trip(mp_mysql_connection *connection, moonpad_error *error);
 /* Between two statements of a transaction that writes: sends what is written if it is long. */
 moonpad_status mp_mysql_send_some(mp_mysql_connection *connection, moonpad_error *error);
+/* Fails, as sending it would, where a text of so many bytes is not worth writing. */
+moonpad_status mp_mysql_check_length(mp_mysql_connection *connection, size_t length, moonpad_error *error);
 /* Forgets what has been written and not sent. */
 void mp_mysql_forget(mp_mysql_connection *connection);
 
