@@ -81,9 +81,10 @@ REMOTE_SOURCES := $(sort $(wildcard src/store/server/*.c))
 POSTGRES_SOURCES := $(sort $(wildcard src/store/postgres/*.c))
 MYSQL_SOURCES := $(sort $(wildcard src/store/mysql/*.c))
 REDIS_SOURCES := $(sort $(wildcard src/store/redis/*.c))
-# Artifacts and memories on PostgreSQL, with what they share with those on SQLite.
+# Artifacts and memories on the servers, with what they share.
 POSTGRES_AGENT_SOURCES := $(sort $(wildcard src/agent_stores/postgres/*.c))
-AGENT_SHARED_SOURCES := $(patsubst %,src/agent_stores/%.c,fts5 matches ranking words)
+MYSQL_AGENT_SOURCES := $(sort $(wildcard src/agent_stores/mysql/*.c))
+AGENT_SHARED_SOURCES := $(patsubst %,src/agent_stores/%.c,fts5 lookup lua_server_module matches ranking words)
 AGENT_STORES_OBJECTS := $(call objects,$(AGENT_STORES_SOURCES))
 HTTP_OBJECTS := $(call objects,$(HTTP_SOURCES))
 PROCESS_OBJECTS := $(call objects,$(PROCESS_SOURCES))
@@ -95,6 +96,7 @@ POSTGRES_OBJECTS := $(call objects,$(POSTGRES_SOURCES))
 MYSQL_OBJECTS := $(call objects,$(MYSQL_SOURCES))
 REDIS_OBJECTS := $(call objects,$(REDIS_SOURCES))
 POSTGRES_AGENT_OBJECTS := $(call objects,$(POSTGRES_AGENT_SOURCES))
+MYSQL_AGENT_OBJECTS := $(call objects,$(MYSQL_AGENT_SOURCES))
 AGENT_SHARED_OBJECTS := $(call objects,$(AGENT_SHARED_SOURCES))
 CURL_CFLAGS ?= $(shell pkg-config --cflags libcurl 2>/dev/null)
 CURL_LIBS ?= $(shell pkg-config --libs libcurl 2>/dev/null)
@@ -115,7 +117,7 @@ OPTIONAL := $(BUILD)/moonpad/agent_stores_core.so $(BUILD)/moonpad/cli_core.so $
             $(if $(CURL_LIBS),$(BUILD)/moonpad/http_core.so) $(if $(SERVER_LIBS),$(BUILD)/moonpad/server_core.so) \
             $(if $(EDITLINE_LIBS),$(BUILD)/moonpad/editline_core.so) \
             $(if $(POSTGRES_LIBS),$(BUILD)/moonpad/postgres.so $(BUILD)/moonpad/postgres_agent_stores.so) \
-            $(if $(MYSQL_LIBS),$(BUILD)/moonpad/mysql.so) \
+            $(if $(MYSQL_LIBS),$(BUILD)/moonpad/mysql.so $(BUILD)/moonpad/mysql_agent_stores.so) \
             $(if $(REDIS_LIBS),$(BUILD)/moonpad/redis.so)
 STORE_LIBRARIES := $(if $(POSTGRES_LIBS),$(BUILD)/whole/libmoonpad_postgres.a) \
                    $(if $(MYSQL_LIBS),$(BUILD)/whole/libmoonpad_mysql.a) \
@@ -152,7 +154,7 @@ tests: $(MODULE) $(OPTIONAL) $(TEST_PROGRAMS) $(SPEC_FILES) examples ## builds a
 
 # `demo` and `test` start make once more after `deps`, so that what was just installed is seen by
 # the build.
-demo: deps ## installs what is missing, builds, and runs the demonstration on SQLite (STORE=postgresql: there)
+demo: deps ## installs what is missing, builds, and runs the demonstration on SQLite (STORE=postgresql, mysql: there)
 	@echo 'Building moonpad in $(BUILD)/'
 	@$(MAKE) --no-print-directory -j$(JOBS) all
 	@scripts/demo.sh -b $(BUILD) $(if $(STORE),-s '$(STORE)')
@@ -217,7 +219,7 @@ $(BUILD)/sources: FORCE
 	$(call remember,$(LIBRARY_SOURCES) | $(MODULE_SOURCES) | $(AGENT_STORES_SOURCES) | $(HTTP_SOURCES) | \
 		$(PROCESS_SOURCES) | $(SERVER_SOURCES) | $(CLI_SOURCES) | $(EDITLINE_SOURCES) | \
 		$(REMOTE_SOURCES) | $(POSTGRES_SOURCES) | $(POSTGRES_AGENT_SOURCES) | $(MYSQL_SOURCES) | \
-		$(REDIS_SOURCES) | $(TEST_SUPPORT))
+		$(MYSQL_AGENT_SOURCES) | $(REDIS_SOURCES) | $(TEST_SUPPORT))
 
 $(BUILD)/obj/%.o: %.c $(BUILD)/flags
 	@mkdir -p $(@D)
@@ -236,7 +238,6 @@ $(BUILD)/obj/spec/c/server_support.o: private MODULE_CFLAGS = $(POSTGRES_CFLAGS)
 $(BUILD)/obj/spec/c/store_support.o: private MODULE_CFLAGS = $(POSTGRES_CFLAGS) $(MYSQL_CFLAGS) $(REDIS_CFLAGS)
 $(BUILD)/obj/spec/c/mysql_support.o: private MODULE_CFLAGS = $(MYSQL_CFLAGS)
 $(BUILD)/obj/spec/c/redis_support.o: private MODULE_CFLAGS = $(REDIS_CFLAGS)
-$(BUILD)/obj/spec/c/test_agent_postgres.o: private MODULE_CFLAGS = $(POSTGRES_CFLAGS)
 $(HTTP_OBJECTS): private MODULE_CFLAGS = $(LUA_CFLAGS) $(CURL_CFLAGS)
 $(SERVER_OBJECTS): private MODULE_CFLAGS = $(LUA_CFLAGS) $(LIBEVENT_CFLAGS)
 $(EDITLINE_OBJECTS): private MODULE_CFLAGS = $(LUA_CFLAGS) $(EDITLINE_CFLAGS)
@@ -244,6 +245,7 @@ $(POSTGRES_OBJECTS): private MODULE_CFLAGS = $(POSTGRES_CFLAGS)
 $(MYSQL_OBJECTS): private MODULE_CFLAGS = $(MYSQL_CFLAGS)
 $(REDIS_OBJECTS): private MODULE_CFLAGS = $(REDIS_CFLAGS)
 $(POSTGRES_AGENT_OBJECTS): private MODULE_CFLAGS = $(LUA_CFLAGS) $(POSTGRES_CFLAGS)
+$(MYSQL_AGENT_OBJECTS): private MODULE_CFLAGS = $(LUA_CFLAGS) $(MYSQL_CFLAGS)
 $(BUILD)/obj/src/store_modules/%.o: private MODULE_CFLAGS = $(LUA_CFLAGS)
 $(MODULE_OBJECTS) $(AGENT_STORES_OBJECTS) $(CLI_OBJECTS) $(HTTP_OBJECTS) $(PROCESS_OBJECTS) $(SERVER_OBJECTS) \
 	$(EDITLINE_OBJECTS): | have-lua
@@ -347,6 +349,12 @@ $(BUILD)/moonpad/mysql.so: $(MYSQL_OBJECTS) $(REMOTE_OBJECTS) $(BUILD)/obj/src/s
 	$(say) LINK $@
 	$(Q)$(LINK) -shared -Wl,-z,nodelete -o $@ $(filter %.o %.a,$^) -Wl,--exclude-libs,ALL $(MYSQL_LIBS) $(LIBS)
 
+$(BUILD)/moonpad/mysql_agent_stores.so: $(MYSQL_AGENT_OBJECTS) $(AGENT_SHARED_OBJECTS) $(MYSQL_OBJECTS) \
+		$(REMOTE_OBJECTS) $(BUILD)/libmoonpad.a $(BUILD)/sources
+	@mkdir -p $(@D)
+	$(say) LINK $@
+	$(Q)$(LINK) -shared -Wl,-z,nodelete -o $@ $(filter %.o %.a,$^) -Wl,--exclude-libs,ALL $(MYSQL_LIBS) $(LIBS)
+
 $(BUILD)/moonpad/redis.so: $(REDIS_OBJECTS) $(REMOTE_OBJECTS) $(BUILD)/obj/src/store_modules/redis.o \
 		$(BUILD)/libmoonpad.a $(BUILD)/sources
 	@mkdir -p $(@D)
@@ -370,9 +378,7 @@ $(BUILD)/whole/libmoonpad_postgres.a $(BUILD)/whole/libmoonpad_mysql.a $(BUILD)/
 # src/process is test_process, that of src/server test_server.
 
 # They run on the servers, too.
-TEST_OBJECTS := $(call objects,$(TEST_SUPPORT)) $(POSTGRES_OBJECTS) $(MYSQL_OBJECTS) $(REDIS_OBJECTS) \
-                $(REMOTE_OBJECTS)
-TEST_LIBS := $(POSTGRES_LIBS) $(MYSQL_LIBS) $(REDIS_LIBS) -lcmocka
+		$(MYSQL_AGENT_SOURCES) | $(REDIS_SOURCES) | $(TEST_SUPPORT))
 
 $(BUILD)/spec/c/test_lua_%: $(BUILD)/obj/spec/c/test_lua_%.o $(TEST_OBJECTS) $(BUILD)/libmoonpad_lua.a \
 		$(BUILD)/libmoonpad.a
@@ -380,13 +386,13 @@ $(BUILD)/spec/c/test_lua_%: $(BUILD)/obj/spec/c/test_lua_%.o $(TEST_OBJECTS) $(B
 	$(say) LINK $@
 	$(Q)$(LINK) -Wl,-E -o $@ $(filter %.o %.a,$^) $(TEST_LIBS) $(LUA_LIBS) $(LIBS)
 
-$(BUILD)/spec/c/test_lua_agent_stores: $(AGENT_STORES_OBJECTS) $(if $(POSTGRES_LIBS),$(POSTGRES_AGENT_OBJECTS))
+$(BUILD)/spec/c/test_lua_agent_stores: $(AGENT_STORES_OBJECTS) $(SERVER_AGENT_OBJECTS)
 $(BUILD)/spec/c/test_process: $(filter-out %/module.o,$(PROCESS_OBJECTS))
 $(BUILD)/spec/c/test_server: $(filter-out %/module.o,$(SERVER_OBJECTS))
 $(BUILD)/spec/c/test_server: private LIBS += $(SERVER_LIBS)
 
 $(BUILD)/spec/c/test_agent_%: $(BUILD)/obj/spec/c/test_agent_%.o $(TEST_OBJECTS) $(AGENT_STORES_OBJECTS) \
-		$(if $(POSTGRES_LIBS),$(POSTGRES_AGENT_OBJECTS)) $(BUILD)/libmoonpad.a
+		$(SERVER_AGENT_OBJECTS) $(BUILD)/libmoonpad.a
 	@mkdir -p $(@D)
 	$(say) LINK $@
 	$(Q)$(LINK) -o $@ $(filter-out %/module.o $(BUILD)/obj/src/agent_stores/lua_%,$(filter %.o %.a,$^)) \

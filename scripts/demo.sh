@@ -3,7 +3,7 @@
 # store; then what the store remembers.
 #   scripts/demo.sh [-b BUILD] [-s STORE]
 # STORE is sqlite, or a server, which is started for it on this machine and stopped again:
-# postgresql.
+# postgresql, mysql (a MariaDB).
 set -eu
 cd "$(dirname "$0")/.."
 build=build store=sqlite
@@ -11,8 +11,10 @@ while getopts b:s: option; do
   case $option in b) build=$OPTARG ;; s) store=$OPTARG ;; *) exit 2 ;; esac
 done
 case $store in
-  sqlite | postgresql) ;;
-  *) echo "STORE=$store: there is sqlite, and postgresql" >&2; exit 2 ;;
+  sqlite) script="" ;;
+  postgresql) script=spec/servers/postgresql.sh ;;
+  mysql) script=spec/servers/mariadb.sh ;;
+  *) echo "STORE=$store: there is sqlite, postgresql and mysql" >&2; exit 2 ;;
 esac
 case $build in /*) folder=$build ;; *) folder=$PWD/$build ;; esac
 export MOONPAD_BUILD=$folder
@@ -20,7 +22,7 @@ export MOONPAD_BUILD=$folder
 temporary=$(mktemp -d)
 server=
 finish() {
-  [ -z "$server" ] || "spec/servers/$store.sh" stop "$server"
+  [ -z "$server" ] || "$script" stop "$server"
   rm -rf "$temporary"
 }
 trap finish EXIT
@@ -32,8 +34,8 @@ else
   echo "Starting a server of its own for the demonstration ($store), on a free port of this machine."
   chmod 755 "$temporary"
   server=$temporary/server
-  "spec/servers/$store.sh" start "$server"
-  database=$("spec/servers/$store.sh" url "$server") shown=$store://USER:PASSWORD@HOST/DATABASE what="the database"
+  "$script" start "$server"
+  database=$("$script" url "$server") shown=$store://USER:PASSWORD@HOST/DATABASE what="the database"
   own="'$shown'"
 fi
 name=(--db "$database" --app concierge --user ann)

@@ -16,8 +16,9 @@ local AGENT <const> = [[
   }
 ]]
 
--- A URL of a server that nobody needs to ask.
-local NOBODY <const> = "postgresql://ann:s3cr3t@127.0.0.1:1/shop"
+-- URLs of servers that nobody needs to ask.
+local POSTGRES <const> = "postgresql://ann:s3cr3t@127.0.0.1:1/shop"
+local MYSQL <const> = "mysql://ann:s3cr3t@127.0.0.1:1/shop"
 
 local folder
 
@@ -47,6 +48,16 @@ local function fails(code, message, line)
   assert.equal(1, select(2, err:gsub("\n", "")))
 end
 
+local function with(url, option)
+  return ("%s%s%s"):format(url, url:find("?", 1, true) and "&" or "?", option)
+end
+
+-- A command that runs a file of SQL in a store that is empty.
+local function sqlCommand(url, path)
+  if url:find "^mysql:" then return support.mariadb(url, "<" .. quote(path)) end
+  return support.psql((url:gsub("[?&]schema=.*$", "")), "-f " .. quote(path))
+end
+
 describe("bin/moonpad on a server", function()
   before_each(function()
     folder = support.tmpdir()
@@ -57,31 +68,50 @@ describe("bin/moonpad on a server", function()
   it("tells in one line that nobody is there", function()
     for _, line in ipairs { "apps --db %s", "sessions --db %s", "state --db %s", "sweep %s --session-ttl 1d",
       "forget %s --app shop --user ann", "migrate %s", "run --db %s " .. folder .. "/agent.lua hello" } do
-      fails(1, "refused", line:format(quote(NOBODY)))
+      fails(1, "refused", line:format(quote(POSTGRES)))
+      fails(1, "no connection: Can't connect", line:format(quote(MYSQL)))
     end
   end)
 
   it("says what is wrong with a URL", function()
-    fails(1, "did you mean pool", ("apps --db %s"):format(quote(NOBODY .. "?pol=3")))
-    fails(1, "names that begin with pg_", ("migrate --print %s"):format(quote(NOBODY .. "?schema=pg_x")))
-    fails(1, "expects on or off", ("migrate --print %s"):format(quote(NOBODY .. "?migrate=perhaps")))
+    for _, url in ipairs { POSTGRES, MYSQL } do
+      fails(1, "did you mean pool", ("apps --db %s"):format(quote(url .. "?pol=3")))
+      fails(1, "expects on or off", ("migrate --print %s"):format(quote(url .. "?migrate=perhaps")))
+    end
+    fails(1, "names that begin with pg_", ("migrate --print %s"):format(quote(POSTGRES .. "?schema=pg_x")))
+    fails(1, "option prefix: expects at most 20", ("migrate --print %s"):format(quote(MYSQL .. "?prefix=a-b")))
     fails(2, "%-%-print is for servers", "migrate --print " .. folder .. "/state.db")
     fails(1, "there is no file", "migrate " .. folder .. "/state.db")
   end)
 
   it("prints SQL without asking a server", function()
-    local sql = ok(("migrate --print %s"):format(quote(NOBODY .. "?schema=a%22b")))
+    local sql = ok(("migrate --print %s"):format(quote(POSTGRES .. "?schema=a%22b")))
     assert.matches('^BEGIN;\nCREATE SCHEMA IF NOT EXISTS "a""b";\n', sql)
     for _, name in ipairs { "sessions", "events", "artifacts", "memories" } do
       assert.is_truthy(sql:find("CREATE TABLE " .. name .. "(", 1, true), name)
     end
     assert.matches("COMMIT;\n$", sql)
   end)
+
+  it("prints SQL for MariaDB without asking a server", function()
+    local sql = ok(("migrate --print %s"):format(quote(MYSQL .. "?prefix=bot_")))
+    for _, name in ipairs { "sessions", "events", "artifacts", "memories" } do
+      assert.is_truthy(sql:find("CREATE TABLE IF NOT EXISTS bot_" .. name .. "(", 1, true), name)
+      assert.is_nil(sql:find("[^%w]#" .. name), name)
+    end
+    assert.matches("^SET NAMES binary;\n", sql)
+    assert.matches("DELIMITER ;\n$", sql)
+  end)
 end)
 
 for _, store in ipairs(support.withServers {}) do
   describe("bin/moonpad on " .. store.name, function()
     local url, db
+    -- How it is shown, and what says that nothing is there.
+    local isPostgres = store.name == "postgresql:"
+    local shown = isPostgres and "postgresql://127%.0%.0%.1:%d+/moonpad%?schema=test"
+      or "mysql://127%.0%.0%.1:%d+/test_[%d_]+"
+    local nothing = isPostgres and "there is no schema" or "there are no tables moonpad_"
 
     before_each(function()
       folder = support.tmpdir()
@@ -100,19 +130,19 @@ for _, store in ipairs(support.withServers {}) do
       assert.equal("again 2\n", run "again")
       assert.equal("user:count = 2\n", ok("state " .. db))
       assert.matches("ann%s+default", ok("sessions " .. db))
-      assert.matches("\nCounter%s+1%s+postgresql://127%.0%.0%.1:%d+/moonpad%?schema=test", ok("apps " .. db))
+      assert.matches("\nCounter%s+1%s+" .. shown, ok("apps " .. db))
       local listed = moonpad.json.decode(ok("apps --json " .. db))
       assert.equal("Counter", listed.app)
-      assert.matches("^postgresql://127", listed.db)
+      assert.matches("^" .. shown, listed.db)
     end)
 
     it("makes nothing where it only looks", function()
       for _, line in ipairs { "apps %s", "sessions %s", "state %s", "sessions %s --app x", "sessions delete %s" } do
-        fails(1, "there is no schema", line:format(db))
+        fails(1, nothing, line:format(db))
       end
-      fails(1, "there is no schema", "sweep " .. quote(url) .. " --session-ttl 1d")
-      fails(1, "there is no schema", "forget " .. quote(url) .. " --app a --user b")
-      local code = select(2, pcall(moonpad.open, url .. "&migrate=off")).code
+      fails(1, nothing, "sweep " .. quote(url) .. " --session-ttl 1d")
+      fails(1, nothing, "forget " .. quote(url) .. " --app a --user b")
+      local code = select(2, pcall(moonpad.open, with(url, "migrate=off"))).code
       assert.equal("unsupported", code)
     end)
 
@@ -141,7 +171,7 @@ for _, store in ipairs(support.withServers {}) do
       assert.matches("0 files and 0 memories", ok("sweep " .. quote(url) .. " --artifact-ttl 1d --memory-ttl 1d"))
       local told = ok("forget " .. quote(url) .. " --app Counter --user ann")
       assert.matches('Forgot 1 session, 1 file and 2 memories of user "?ann"?', told)
-      assert.matches("when it vacuums", told)
+      assert.matches("The server frees the room", told)
       local service <close> = moonpad.open(url)
       assert.same({}, service:listSessions(who))
     end)
@@ -149,14 +179,20 @@ for _, store in ipairs(support.withServers {}) do
     it("copies a file to it and back", function()
       ok(("run --db %s %s hello"):format(quote(folder .. "/from.db"), quote(folder .. "/agent.lua")))
       local told = ok(("copy %s %s"):format(quote(folder .. "/from.db"), quote(url)))
-      assert.matches("^Copied 1 session, 0 files and 2 memories of 1 application to postgresql://", told)
+      assert.matches("^Copied 1 session, 0 files and 2 memories of 1 application to " .. shown, told)
       assert.equal("user:count = 1\n", ok("state " .. db))
       local back = moonpad.json.decode(ok(("copy --json %s %s"):format(quote(url), quote(folder .. "/to.db"))))
       assert.same({ sessions = 1, files = 0, memories = 2 }, back.copied)
       run "there"
       fails(1, '"count" there', ("copy %s %s"):format(quote(folder .. "/from.db"), quote(url)))
-      fails(1, "there is no schema", ("copy %s %s"):format(quote(store.url()), quote(folder .. "/to.db")))
+      fails(1, nothing, ("copy %s %s"):format(quote(store.url()), quote(folder .. "/to.db")))
       fails(1, "keeps nothing", ("copy %s sqlite::memory:"):format(quote(url)))
+    end)
+
+    it("shows where in a database it is, and no other option", function()
+      if isPostgres then return end
+      local told = ok("migrate " .. quote(with(url, "pool=2&prefix=bot_")))
+      assert.matches("^" .. shown .. "%?prefix=bot_ is up to date", told)
     end)
 
     it("takes a schema with sessions alone as it is", function()
@@ -168,20 +204,19 @@ for _, store in ipairs(support.withServers {}) do
       local told = ok("forget " .. quote(url) .. " --app shop --user ann")
       assert.matches("Forgot 1 session, 0 files and 0 memories", told)
       for _, open in ipairs { moonpad.artifactService, moonpad.memoryService } do
-        assert.equal("unsupported", select(2, pcall(open, url .. "&migrate=off")).code)
+        assert.equal("unsupported", select(2, pcall(open, with(url, "migrate=off"))).code)
       end
     end)
 
     it("makes what it needs, by itself or by the SQL that it prints", function()
-      assert.matches("^postgresql://.*schema=test.* is up to date: sessions, artifacts and memories%.\n$",
+      assert.matches("^" .. shown .. ".* is up to date: sessions, artifacts and memories%.\n$",
         ok("migrate " .. quote(url)))
-      moonpad.memoryService(url .. "&migrate=off"):close()
+      moonpad.memoryService(with(url, "migrate=off")):close()
       local other = store.url()
       write(folder .. "/schema.sql", ok("migrate --print " .. quote(other)))
-      local plain = other:gsub("[?&]schema=.*$", "")
-      assert.is_true(os.execute(support.psql(plain, "-f " .. quote(folder .. "/schema.sql"))))
+      assert.is_true(os.execute(sqlCommand(other, folder .. "/schema.sql")))
       for _, open in ipairs { moonpad.open, moonpad.artifactService, moonpad.memoryService } do
-        open(other .. "&migrate=off"):close()
+        open(with(other, "migrate=off")):close()
       end
     end)
   end)

@@ -26,13 +26,21 @@ typedef struct agent_scene {
 
 /* ---- Opening ---- */
 
-static inline bool is_on_server(const char *url) {
-  return strncmp(url, "postgresql:", 11) == 0;
+/* The variable that tells where the URL's server is; NULL: it is on none. */
+static inline const char *server_of(const char *url) {
+  return strncmp(url, "postgresql:", 11) == 0 ? "MOONPAD_TEST_POSTGRESQL"
+         : strncmp(url, "mysql:", 6) == 0     ? "MOONPAD_TEST_MYSQL"
+                                              : NULL;
+}
+
+static inline const mp_agent_opener *opener_of(const char *url) {
+  if (server_of(url) == NULL) return NULL;
+  return url[0] == 'm' ? &mp_mysql_agent_stores : &mp_postgres_agent_stores;
 }
 
 /* Either store may be left NULL where this fails. `env` is counted by the scene. */
 static moonpad_status scene_try(agent_scene *scene, mp_env *env, const char *url, moonpad_error *error) {
-  const mp_agent_opener *opener = is_on_server(url) ? &mp_postgres_agent_stores : NULL;
+  const mp_agent_opener *opener = opener_of(url);
   moonpad_options options;
   moonpad_options_init(&options);
   options.durability = MOONPAD_DURABILITY_FULL;

@@ -7,8 +7,6 @@
 
 #include "agent_scene.h"
 
-#define SERVER "MOONPAD_TEST_POSTGRESQL"
-
 static const char *url; /* under test */
 
 typedef struct fixture {
@@ -29,7 +27,8 @@ static int set_up(void **state) {
   self->env = mp_env_new(&options);
   bool is_file = strcmp(url, "sqlite:PATH") == 0;
   snprintf(self->url, sizeof self->url, "%s%s", is_file ? "sqlite:" : url, is_file ? self->files->path : "");
-  if (is_on_server(url)) server_make_url(SERVER, self->url + strlen(url), sizeof self->url - strlen(url));
+  const char *server = server_of(url);
+  if (server != NULL) server_make_url(server, self->url + strlen(url), sizeof self->url - strlen(url));
   scene_open(&self->scene, self->env, self->url);
   *state = self;
   return 0;
@@ -40,7 +39,7 @@ static int tear_down(void **state) {
   scene_close(&self->scene);
   mp_env_release(self->env);
   assert_int_equal(self->allocator.alive, 0);
-  if (is_on_server(url)) server_forget_url(self->url + strlen(url));
+  if (server_of(url) != NULL) server_forget_url(self->url + strlen(url));
   folder_teardown((void **)&self->files);
   free(self);
   return 0;
@@ -241,6 +240,32 @@ static void test_a_match_has_all_that_was_said(void **state) {
   assert_int_equal(scene->memories->ops->search(scene->memories, &nothing, &for_ever, &matches, &error), MOONPAD_OK);
   assert_int_equal(matches.length, 0);
   mp_buffer_free(&matches);
+}
+
+/* Of thousands of words the last one counts as the first one does, in the right memory. */
+static void test_a_long_text_is_found_whole(void **state) {
+  const fixture *self = *state;
+  const agent_scene *scene = &self->scene;
+  enum { WORDS = 2500 };
+  static char text[WORDS * 8];
+  size_t length = 0;
+  for (int i = 0; i < WORDS; i++) length += (size_t)snprintf(text + length, sizeof text - length, "w%d ", i);
+  mp_memories_entry entries[] = {entry_of(1, "w2499 short"), entry_of(2, "long"), entry_of(3, "w0 short")};
+  entries[1].text = (moonpad_string){text, length};
+  mp_memories_batch batch = {entries, 3, NULL, 0, 3};
+  moonpad_error error;
+  assert_int_equal(scene->memories->ops->write(scene->memories, &session_of_ann, &for_ever, &batch, &error),
+                   MOONPAD_OK);
+  expect_found(scene, "ann", "w1234", "long ");
+  expect_found(scene, "ann", "w2498 w2499", "long ");
+  expect_found(scene, "ann", "w2499", "w2499 short long ");
+  expect_found(scene, "ann", "w0", "w0 short long ");
+  int64_t second = 2;
+  mp_memories_batch removal = {NULL, 0, &second, 1, -1};
+  assert_int_equal(scene->memories->ops->write(scene->memories, &session_of_ann, &for_ever, &removal, &error),
+                   MOONPAD_OK);
+  expect_found(scene, "ann", "w1234", "");
+  expect_found(scene, "ann", "w2499", "w2499 short ");
 }
 
 static void test_memories_go_with_their_user(void **state) {
@@ -569,6 +594,7 @@ int main(void) {
       TEST(test_a_file_goes_with_its_versions),
       TEST(test_files_go_with_their_user),
       TEST(test_memories_are_found_by_their_owner),
+      TEST(test_a_long_text_is_found_whole),
       TEST(test_memories_go_with_their_user),
       TEST(test_a_match_has_all_that_was_said),
       TEST(test_all_files_are_listed),
@@ -579,11 +605,11 @@ int main(void) {
       TEST(test_other_urls_are_refused),
       TEST(test_a_lock_that_is_not_had_in_time_is_busy),
   };
-  static const char *const urls[] = {"memory:", "sqlite::memory:", "sqlite:PATH", "postgresql:"};
+  static const char *const urls[] = {"memory:", "sqlite::memory:", "sqlite:PATH", "postgresql:", "mysql:"};
   int failed = 0;
   for (size_t i = 0; i < sizeof urls / sizeof *urls; i++) {
     url = urls[i];
-    if (is_on_server(url) && !server_is_there(SERVER)) continue;
+    if (server_of(url) != NULL && !server_is_there(server_of(url))) continue;
     failed += cmocka_run_group_tests_name(url, tests, NULL, NULL);
   }
   return failed;

@@ -2,7 +2,25 @@
 ** Results in one buffer: of each match the timestamp, then four texts, each behind its length; of
 ** each entry its revision and timestamp, then two texts.
 */
+#include <stdio.h>
+#include <stdlib.h>
+
 #include "agent_stores/memories.h"
+
+moonpad_string mp_memories_id_text(int64_t id, char digits[MP_MEMORY_ID_BYTES]) {
+  snprintf(digits, MP_MEMORY_ID_BYTES, "%lld", (long long)id);
+  return moonpad_text(digits);
+}
+
+/* It is the text that a search gave, and no other. */
+bool mp_memories_read_id(moonpad_string text, int64_t *id) {
+  char digits[MP_MEMORY_ID_BYTES], again[MP_MEMORY_ID_BYTES];
+  if (text.length == 0 || text.length >= sizeof digits) return false;
+  memcpy(digits, text.data, text.length);
+  digits[text.length] = '\0';
+  *id = strtoll(digits, NULL, 10);
+  return strlen(digits) == text.length && strcmp(digits, mp_memories_id_text(*id, again).data) == 0;
+}
 
 static void add_text(mp_buffer *matches, moonpad_string text) {
   mp_buffer_add(matches, (const char *)&text.length, sizeof text.length);

@@ -128,6 +128,15 @@ struct mp_memories {
   bool in_memory; /* as of mp_store (store/store.h) */
 };
 
+/* ---- Ids that are numbers: as a text, and back ---- */
+
+#define MP_MEMORY_ID_BYTES 24
+
+/* The text is in `digits`. */
+moonpad_string mp_memories_id_text(int64_t id, char digits[MP_MEMORY_ID_BYTES]);
+/* False: no memory has such a text for its id. */
+bool mp_memories_read_id(moonpad_string text, int64_t *id);
+
 /* ---- The results of `search` and `entries`: stores write them, callers read them ---- */
 
 void mp_memories_add_match(mp_buffer *matches, const mp_memories_match *match);

@@ -1,13 +1,14 @@
 /*
 ** agent_stores/: stores for artifacts and memories, and the Lua module moonpad.agent_stores_core.
 ** Belongs here: what such stores do (artifacts.h, memories.h), which URL means which (this file),
-** what a word is and which memories are the best (words.c, ranking.c), the SQLite stores
+** what a word is and which memories are the best (words.c, lookup.c, ranking.c), the SQLite stores
 ** (sqlite_*.c), those of servers (a folder each, and a module each, handed in by opener.h), and the
 ** Lua module (module.c, lua_*.c), which alone knows Lua.
 ** Does not belong here: sessions (src/service, src/store), what is a memory
 ** (lua/moonpad/services/memory.lua).
 ** Arrows: module -> lua_* -> open -> sqlite_* -> src/store/sqlite and src/base; postgres/ ->
-** src/store/postgres; lua_* also use src/lua's store calls. Nothing of the core uses this folder.
+** src/store/postgres; mysql/ -> src/store/mysql; lua_* also use src/lua's store calls. Nothing of
+** the core uses this folder.
 */
 #ifndef MP_AGENT_STORES_OPEN_H
 #define MP_AGENT_STORES_OPEN_H

@@ -92,6 +92,18 @@ void mp_sort_words(mp_word_list *list) {
   if (mp_word_count(list) > 1) qsort(list->words.data, mp_word_count(list), sizeof(mp_word), compare);
 }
 
+size_t mp_same_words(const mp_word_list *list, size_t first) {
+  size_t end = first + 1;
+  while (end < mp_word_count(list) && mp_is_same_word(&mp_words(list)[first], &mp_words(list)[end])) end++;
+  return end - first;
+}
+
+void mp_write_positions(const mp_word *words, size_t count, mp_buffer *bytes) {
+  for (size_t i = 0; i < count; i++) {
+    for (int shift = 24; shift >= 0; shift -= 8) mp_buffer_add_char(bytes, (char)(words[i].position >> shift));
+  }
+}
+
 /* ---- Taking apart ---- */
 
 /* Its address is set when the list's memory moves no more. */

@@ -42,6 +42,10 @@ static inline mp_word *mp_words(const mp_word_list *list) {
 void mp_sort_words(mp_word_list *list);
 /* Have both the same bytes? */
 bool mp_is_same_word(const mp_word *a, const mp_word *b);
+/* In a sorted list: how many from `first` on are the same word. */
+size_t mp_same_words(const mp_word_list *list, size_t first);
+/* Writes where these stand, as an index has it: four bytes each, the highest first. */
+void mp_write_positions(const mp_word *words, size_t count, mp_buffer *bytes);
 
 /* Writes the words of a text into `list`, in order. Any thread. Errors: no_memory, limit. */
 moonpad_status mp_tokenize(mp_tokenizer *tokenizer, moonpad_string text, mp_word_list *list, moonpad_error *error);

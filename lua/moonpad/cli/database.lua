@@ -40,14 +40,14 @@ local function isUrl(text)
 end
 
 ---A store as it may be shown: a URL without the account and its password, and without parameters,
----which may hold one, but for the schema.
+---which may hold one, but for the schema or the prefix.
 ---@param db string a file or a URL
 ---@return string
 function database.shown(db)
   if not storeModules.isServer(db) then return db end
-  local schema = db:match "[?&](schema=[^&#]*)"
+  local where = db:match "[?&](schema=[^&#]*)" or db:match "[?&](prefix=[^&#]*)"
   local place = db:gsub("^(%a[%w+.-]*:)//.*@", "%1//"):gsub("[?#].*$", "")
-  return schema and ("%s?%s"):format(place, schema) or place
+  return where and ("%s?%s"):format(place, where) or place
 end
 
 ---@param db string a file or a URL

@@ -162,7 +162,7 @@ function sessions.forget(options)
   core.vacuum(service)
   if options.json then return end
   print(storeModules.isServer(url)
-    and "The server frees the room when it vacuums; until then, and in its backups, bytes of it are left."
+    and "The server frees the room by itself; until then, and in its logs and backups, bytes of it are left."
     or "Wrote the file anew: it holds no byte of what was deleted.")
 end
 

@@ -1,6 +1,4 @@
 /* Memories on PostgreSQL: writing, deleting, sweeping. */
-#include <stdlib.h>
-
 #include "agent_stores/postgres/stores.h"
 #include "base/error.h"
 
@@ -38,16 +36,9 @@ typedef struct writing {
   mp_word_list *words; /* of each entry, sorted */
 } writing;
 
-/* How many words from `first` on are the same one. */
-static size_t same_words(const mp_word_list *list, size_t first) {
-  size_t end = first + 1;
-  while (end < mp_word_count(list) && mp_is_same_word(&mp_words(list)[first], &mp_words(list)[end])) end++;
-  return end - first;
-}
-
 static int distinct_words(const mp_word_list *list) {
   int count = 0;
-  for (size_t at = 0; at < mp_word_count(list); at += same_words(list, at)) count++;
+  for (size_t at = 0; at < mp_word_count(list); at += mp_same_words(list, at)) count++;
   return count;
 }
 
@@ -95,9 +86,7 @@ static void add_counts(mp_postgres_parameters *parameters, const writing *wanted
 
 static void item_positions(mp_postgres_parameters *parameters, const mp_word *words, size_t count, mp_buffer *bytes) {
   mp_buffer_clear(bytes);
-  for (size_t i = 0; i < count; i++) {
-    for (int shift = 24; shift >= 0; shift -= 8) mp_buffer_add_char(bytes, (char)(words[i].position >> shift));
-  }
+  mp_write_positions(words, count, bytes);
   if (bytes->failed) parameters->connection->scratch.failed = true;
   mp_postgres_item_bytes(parameters, mp_buffer_text(bytes));
 }
@@ -110,7 +99,7 @@ static void add_words(mp_postgres_parameters *parameters, const writing *wanted,
     const mp_word_list *list = &wanted->words[i];
     for (size_t at = 0, count; at < mp_word_count(list); at += count) {
       const mp_word *word = &mp_words(list)[at];
-      count = same_words(list, at);
+      count = mp_same_words(list, at);
       if (positions) {
         item_positions(parameters, word, count, &bytes);
       } else {
@@ -169,17 +158,6 @@ typedef struct deletion {
   int64_t id;
 } deletion;
 
-/* An id is the text that a search gave, and no other. */
-static bool read_id(moonpad_string text, int64_t *id) {
-  char digits[24], again[24];
-  if (text.length == 0 || text.length >= sizeof digits) return false;
-  memcpy(digits, text.data, text.length);
-  digits[text.length] = '\0';
-  *id = strtoll(digits, NULL, 10);
-  snprintf(again, sizeof again, "%lld", (long long)*id);
-  return strlen(digits) == text.length && strcmp(digits, again) == 0;
-}
-
 static void add_memory(mp_postgres_parameters *parameters, const void *asked) {
   const deletion *wanted = asked;
   mp_postgres_add_text(parameters, wanted->owner->app_name);
@@ -193,7 +171,7 @@ static moonpad_status delete_memory(mp_memories *memories, const mp_memories_own
   deletion wanted = {.owner = owner, .time = time};
   int64_t found = 0;
   *existed = false;
-  if (!read_id(id, &wanted.id)) return mp_remote_check_open(store_of(memories), error);
+  if (!mp_memories_read_id(id, &wanted.id)) return mp_remote_check_open(store_of(memories), error);
   mp_postgres_call call = {MP_PG_DELETE_MEMORY, add_memory, &wanted, mp_postgres_take_number, &found};
   moonpad_status status = mp_postgres_change(store_of(memories), &call, error);
   *existed = status == MOONPAD_OK && found != 0;

@@ -1,6 +1,6 @@
 /*
-** Plans (store/plan.h): each is a call of append_1 (tables.c) that decides and counts the heads up,
-** and statements that write what was decided. One plan is a transaction by itself; several share
+** Plans (store/plan.h): each is a call of append_1 (tables.c) that decides, and statements that
+** write what was decided. One plan is a transaction by itself; several share
 ** one. If that fails, each is sent by itself.
 */
 #include <errmsg.h>
@@ -33,6 +33,11 @@ static size_t added_count(const mp_plan *plan) {
   size_t count = 0;
   for (size_t i = 0; i < plan->count; i++) count += is_added(&plan->operations[i]);
   return count;
+}
+
+/* Its event is known before it is sent: no sum is in it. */
+static bool is_whole(const mp_plan *plan) {
+  return plan->span_count == 1 && plan->spans[0].after == MP_NO_RESULT;
 }
 
 /* ---- the answer ---- */
@@ -152,16 +157,17 @@ static void add_head(answer *self) {
   const mp_plan *plan = self->sent->plan;
   const mp_event_row *event = &plan->event;
   bool may_be_known = plan->id_given || self->sent->is_resent;
-  mp_mysql_begin_call(connection, take_row, self);
+  mp_mysql_begin_append(connection, take_row, self);
   mp_mysql_sql_integer(connection, "CALL #append_1(", plan->ref.session);
+  mp_mysql_sql_integer(connection, ",", plan->ref.user);
+  mp_mysql_sql_integer(connection, ",", plan->ref.app);
   add_numbers(connection, plan->snapshot);
   add_least(connection, plan);
   mp_mysql_sql_integer(connection, ",", (int64_t)heads_of(plan));
+  mp_mysql_sql(connection, may_be_known ? ",1," : ",0,");
+  mp_mysql_event(connection, event);
   mp_mysql_sql(connection, ",");
-  mp_mysql_bytes(connection, may_be_known ? event->id : (moonpad_string){NULL, 0});
-  mp_mysql_sql(connection, ",");
-  mp_mysql_double(connection, event->timestamp);
-  mp_mysql_sql_integer(connection, ",", (int64_t)(event->kinds & MP_EVENT_USER_MESSAGE));
+  mp_mysql_bytes(connection, is_whole(plan) ? plan->spans[0].text : (moonpad_string){NULL, 0});
   mp_mysql_sql(connection, ",");
   mp_mysql_double(connection, plan->touched);
   add_since(connection, plan);
@@ -282,7 +288,7 @@ static void add_plan(answer *self) {
   add_sums(connection, plan);
   add_length_check(connection, plan);
   add_keys(connection, plan);
-  add_event(connection, plan);
+  if (!is_whole(plan)) add_event(connection, plan);
   self->has_results = added_count(plan) == 0;
   if (!self->has_results) add_results(self);
 }

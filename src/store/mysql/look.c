@@ -174,7 +174,10 @@ static void add_name(mp_mysql_connection *connection, moonpad_string name, bool 
   mp_mysql_bytes(connection, is_given ? name : (moonpad_string){NULL, 0});
 }
 
-static void add_look(looking *self, bool locks) {
+/* How a question is put: p_mode of look_1. */
+typedef enum look_mode { PART_OF_READ, PART_OF_WRITE, ALONE } look_mode;
+
+static void add_look(looking *self, look_mode mode) {
   mp_mysql_connection *connection = self->connection;
   const mp_look *look = self->look;
   bool is_session = look->heads == MP_ALL_HEADS, by_id = is_session && look->ref.session != 0;
@@ -199,7 +202,8 @@ static void add_look(looking *self, bool locks) {
   mp_mysql_integer(connection, look->recent > 0 ? look->recent : 0);
   mp_mysql_sql(connection, ",");
   mp_mysql_bytes(connection, look->event_id);
-  mp_mysql_sql(connection, locks ? ",1)" : ",0)");
+  mp_mysql_sql_integer(connection, ",", (int64_t)mode);
+  mp_mysql_sql(connection, ")");
 }
 
 static void add_make_shared(mp_mysql_connection *connection, const mp_look *look) {
@@ -210,14 +214,29 @@ static void add_make_shared(mp_mysql_connection *connection, const mp_look *look
   mp_mysql_sql(connection, ")");
 }
 
-static moonpad_status ask(mp_mysql_tx *tx, looking *self, moonpad_error *error) {
+/* A question alone is one statement: what begins and ends its snapshot is in the procedure. */
+static moonpad_status ask_alone(mp_mysql_tx *tx, looking *self, moonpad_error *error) {
+  tx->begun = true;
+  self->connection->is_open = true;
+  add_look(self, ALONE);
+  moonpad_status status = mp_mysql_round_trip(self->connection, error);
+  if (status == MOONPAD_OK) self->connection->is_open = false;
+  return status;
+}
+
+static moonpad_status ask_in_transaction(mp_mysql_tx *tx, looking *self, moonpad_error *error) {
   moonpad_status status = mp_mysql_before_question(tx, error);
   if (status == MOONPAD_OK && self->look->create) status = mp_mysql_before_write(tx, error);
   if (status != MOONPAD_OK) return status;
   if (self->look->create) add_make_shared(self->connection, self->look);
-  add_look(self, tx->is_write);
+  add_look(self, tx->is_write ? PART_OF_WRITE : PART_OF_READ);
   if (self->look->key_count > 0) add_wanted(self);
-  status = mp_mysql_ask(tx, error);
+  return mp_mysql_ask(tx, error);
+}
+
+static moonpad_status ask(mp_mysql_tx *tx, looking *self, moonpad_error *error) {
+  bool is_alone = !tx->is_write && !tx->is_snapshot && !tx->begun && self->look->key_count == 0;
+  moonpad_status status = is_alone ? ask_alone(tx, self, error) : ask_in_transaction(tx, self, error);
   if (status != MOONPAD_OK) return status;
   if (self->status != MOONPAD_OK && error != NULL) *error = self->error;
   return self->status != MOONPAD_OK ? self->status : self->is_found ? MOONPAD_OK : MOONPAD_NOT_FOUND;

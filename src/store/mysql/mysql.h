@@ -209,7 +209,8 @@ void mp_mysql_begin(mp_mysql_connection *connection, mp_mysql_take take, void *c
 void mp_mysql_begin_kept(mp_mysql_connection *connection, MYSQL_RES **result);
 /* For an INSERT into the table of events. */
 void mp_mysql_begin_events(mp_mysql_connection *connection);
-/* For CALL. */
+/* For CALL; and for one that appends an event. */
+void mp_mysql_begin_append(mp_mysql_connection *connection, mp_mysql_take take, void *context);
 void mp_mysql_begin_call(mp_mysql_connection *connection, mp_mysql_take take, void *context);
 void mp_mysql_sql(mp_mysql_connection *connection, const char *sql);
 void mp_mysql_integer(mp_mysql_connection *connection, int64_t number);
@@ -234,6 +235,8 @@ void mp_mysql_expand(mp_buffer *out, const char *prefix, const char *sql);
 moonpad_status mp_mysql_round_trip(mp_mysql_connection *connection, moonpad_error *error);
 /* Between two statements of a transaction that writes: sends what is written if it is long. */
 moonpad_status mp_mysql_send_some(mp_mysql_connection *connection, moonpad_error *error);
+/* Fails, as sending it would, where a text of so many bytes is not worth writing. */
+moonpad_status mp_mysql_check_length(mp_mysql_connection *connection, size_t length, moonpad_error *error);
 /* Forgets what has been written and not sent. */
 void mp_mysql_forget(mp_mysql_connection *connection);
 

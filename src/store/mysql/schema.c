@@ -143,7 +143,7 @@ moonpad_status mp_mysql_prepare_schema(mp_mysql_connection *connection, moonpad_
   return mp_fail(error, MOONPAD_UNSUPPORTED,
                  "%s: there are no tables %s... of moonpad%s%s, and none are to be made "
                  "(migrate=off)",
-                 store->remote.place, store->prefix, store->tables == NULL ? "" : " for ",
+                 store->remote.place, store->prefix, store->tables == NULL ? "" : " with tables for ",
                  store->tables == NULL ? "" : store->tables->name);
 }
 

@@ -42,6 +42,10 @@ void mp_mysql_begin_events(mp_mysql_connection *connection) {
   begin(connection, (mp_mysql_pending){.appends_events = true});
 }
 
+void mp_mysql_begin_append(mp_mysql_connection *connection, mp_mysql_take take, void *context) {
+  begin(connection, (mp_mysql_pending){.is_call = true, .appends_events = true, .take = take, .context = context});
+}
+
 void mp_mysql_begin_call(mp_mysql_connection *connection, mp_mysql_take take, void *context) {
   begin(connection, (mp_mysql_pending){.is_call = true, .take = take, .context = context});
 }
@@ -203,13 +207,20 @@ static void receive(mp_mysql_connection *connection) {
   }
 }
 
-static moonpad_status too_long(mp_mysql_connection *connection) {
+static moonpad_status too_long(mp_mysql_connection *connection, size_t length) {
   moonpad_error reason;
   moonpad_status status =
       mp_fail(&reason, MOONPAD_LIMIT,
               "%s: longer than the server takes at once: %zu bytes, and its max_allowed_packet is %" PRId64,
-              connection->store->remote.place, connection->text.length, connection->max_packet);
+              connection->store->remote.place, length, connection->max_packet);
   return mp_mysql_note(connection, status, &reason);
+}
+
+moonpad_status mp_mysql_check_length(mp_mysql_connection *connection, size_t length, moonpad_error *error) {
+  if ((int64_t)length < connection->max_packet) return MOONPAD_OK;
+  moonpad_status status = too_long(connection, length);
+  if (error != NULL) *error = connection->base.failure.error;
+  return status;
 }
 
 static void send(mp_mysql_connection *connection) {
@@ -219,7 +230,7 @@ static void send(mp_mysql_connection *connection) {
     return;
   }
   if ((int64_t)connection->text.length >= connection->max_packet) {
-    too_long(connection);
+    too_long(connection, connection->text.length);
     return;
   }
   if (mysql_real_query(connection->my, connection->text.data, connection->text.length) != 0) {
