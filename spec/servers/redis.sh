@@ -34,7 +34,7 @@ run_server() { # SETTING VALUE...
   done
   env -u LD_PRELOAD redis-server --port "$(cat "$folder/port")" --bind 127.0.0.1 --unixsocket "$folder/socket" \
     --dir "$folder" --logfile "$folder/log" --pidfile "$folder/pid" --requirepass secret --masterauth secret \
-    --appendonly yes --appendfsync always --save "" --daemonize no "${settings[@]}" >/dev/null 2>&1 </dev/null &
+    --appendonly yes --appendfsync always --save "" --repl-diskless-sync-delay 0 --daemonize no "${settings[@]}" >/dev/null 2>&1 </dev/null &
   server=$!
   for tries in $(seq 1200); do
     [ "$(run ping 2>/dev/null)" != PONG ] || return 0
@@ -64,7 +64,12 @@ case $verb in
     start_on_free_port "$@"
     ;;
   replica)
-    mkdir -p "$folder" && start_on_free_port replicaof "127.0.0.1 $(cat "$1/port")"
+    mkdir -p "$folder" && start_on_free_port replicaof "127.0.0.1 $(cat "$1/port")" || exit 1
+    for _ in $(seq 600); do
+      ! run info replication | grep -q master_link_status:up || exit 0
+      sleep 0.05
+    done
+    exit 1
     ;;
   again) run_server "$@" ;;
   run) run "$@" ;;

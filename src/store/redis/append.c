@@ -2,8 +2,6 @@
 ** Plans (store/plan.h): each is one call of a script, which is a transaction by itself. Several go
 ** out together and are answered in order.
 */
-#include <inttypes.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "base/error.h"
@@ -73,13 +71,10 @@ static void add_guards(mp_redis_arguments *out, const mp_plan *plan) {
 }
 
 static void add_event(mp_redis_arguments *out, const mp_event_row *event) {
-  char digits[24];
-  snprintf(digits, sizeof digits, "%" PRIu64, event->digest);
   mp_redis_add(out, event->id);
   mp_redis_add_time(out, event->timestamp);
-  mp_redis_add_text(out, digits);
-  mp_redis_add_integer(out, (int64_t)event->kinds);
-  mp_redis_add(out, event->invocation);
+  mp_redis_add_about(out, event);
+  mp_redis_add_switch(out, (event->kinds & MP_EVENT_USER_MESSAGE) != 0);
 }
 
 static void add_list_names(mp_redis_arguments *out, const moonpad_session_name *name) {
@@ -275,10 +270,28 @@ static size_t send_all(mp_redis_connection *connection, mp_sent_plan **plans, si
   return left;
 }
 
+/* What is stored and not where it has to be has failed, and is found when it is sent again. */
+static void wait_for_replicas(mp_redis_connection *connection, mp_sent_plan *const *plans, size_t count) {
+  mp_remote_failure before = connection->base.failure;
+  moonpad_error error;
+  mp_remote_clear_failure(&connection->base);
+  moonpad_status status = mp_redis_wait_for_replicas(connection, &error);
+  if (status == MOONPAD_OK) {
+    connection->base.failure = before;
+    return;
+  }
+  for (size_t i = 0; i < count; i++) {
+    if (plans[i]->plan->outcome != MP_OUTCOME_STORED) continue;
+    mp_plan_forget(connection->store->remote.env, plans[i]->plan);
+    if (!mp_remote_is_broken(&connection->base)) plans[i]->plan->error = error;
+  }
+}
+
 void mp_redis_send_plans(mp_remote_connection *base, mp_sent_plan *const *plans, size_t count) {
   mp_redis_connection *connection = (mp_redis_connection *)base;
   mp_sent_plan *left[MP_LARGEST_SEND];
   memcpy(left, plans, count * sizeof *left);
   size_t lacking = send_all(connection, left, count, true);
   if (lacking > 0 && !mp_remote_is_broken(base)) send_all(connection, left, lacking, false);
+  if (connection->store->replicas > 0 && !mp_remote_is_broken(base)) wait_for_replicas(connection, plans, count);
 }

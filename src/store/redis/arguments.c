@@ -1,4 +1,7 @@
 /* What is sent: strings, one behind the other. */
+#include <inttypes.h>
+#include <stdio.h>
+
 #include "base/number.h"
 #include "core/value.h"
 #include "store/redis/redis.h"
@@ -67,6 +70,15 @@ void mp_redis_add_time(mp_redis_arguments *arguments, double seconds) {
 void mp_redis_add_value(mp_redis_arguments *arguments, const mp_value *value) {
   if (value != NULL) mp_value_write(&arguments->bytes, value);
   mp_redis_end_argument(arguments);
+}
+
+void mp_redis_add_about(mp_redis_arguments *arguments, const mp_event_row *event) {
+  char text[MP_NUMBER_BYTES + 64];
+  size_t length = mp_format_float(event->timestamp, text);
+  length += (size_t)snprintf(text + length, sizeof text - length, " %" PRIu64 " %u", event->digest, event->kinds);
+  mp_buffer_add(&arguments->bytes, text, length);
+  if (event->invocation.length > 0) mp_buffer_add_char(&arguments->bytes, ' ');
+  mp_redis_add(arguments, event->invocation);
 }
 
 void mp_redis_encode(mp_redis_arguments *arguments, moonpad_string name) {

@@ -24,7 +24,7 @@ static void set_up_socket(mp_redis_connection *connection) {
   int flags = fcntl(redis->fd, F_GETFD);
   if (flags >= 0) fcntl(redis->fd, F_SETFD, flags | FD_CLOEXEC);
   redisSetTimeout(redis, interval(connection->store->remote.silence));
-  redisEnableKeepAlive(redis);
+  if (connection->store->socket == NULL) redisEnableKeepAlive(redis);
 }
 
 static moonpad_status send_words(mp_redis_connection *connection, mp_redis_arguments *words, const char *command,

@@ -51,7 +51,7 @@ static moonpad_status take_part(event_walk *self, bool *goes_on) {
   moonpad_status status = mp_redis_ask(self->tx, MP_REDIS_READS_EVENTS, &reply, self->error);
   if (status != MOONPAD_OK) return status;
   const redisReply *rows = mp_redis_item(reply, 2);
-  for (size_t i = 0; status == MOONPAD_OK && i + 6 < mp_redis_count(rows); i += MP_REDIS_EVENT_ITEMS) {
+  for (size_t i = 0; status == MOONPAD_OK && i + 3 < mp_redis_count(rows); i += MP_REDIS_EVENT_ITEMS) {
     status = emit_event(self, rows, i);
   }
   moonpad_string next = mp_redis_string(mp_redis_item(reply, 3));

@@ -88,7 +88,7 @@ static moonpad_status take_wanted(looking *self, const redisReply *rows) {
 
 static moonpad_status emit_events(looking *self, const redisReply *rows) {
   moonpad_status status = MOONPAD_OK;
-  for (size_t i = 0; status == MOONPAD_OK && i + 6 < mp_redis_count(rows); i += MP_REDIS_EVENT_ITEMS) {
+  for (size_t i = 0; status == MOONPAD_OK && i + 3 < mp_redis_count(rows); i += MP_REDIS_EVENT_ITEMS) {
     mp_event_row event;
     status = mp_redis_read_event(self->tx->connection, rows, i, true, &event, self->error);
     event.kinds = 0;

@@ -7,7 +7,7 @@
 #include "moonpad_stores.h"
 #include "store/redis/redis.h"
 
-enum { OPTION_PREFIX, OPTION_POOL, OPTION_DB, OPTION_STRICT, OPTION_REPLICAS, OPTIONS };
+enum { OPTION_PREFIX, OPTION_POOL, OPTION_DB, OPTION_MIGRATE, OPTION_STRICT, OPTION_REPLICAS, OPTIONS };
 
 #define DEFAULT_POOL     4
 #define LARGEST_POOL     64
@@ -83,6 +83,7 @@ static moonpad_status note_options(mp_redis *store, const mp_url_option *options
     status = mp_url_number(&options[OPTION_REPLICAS], 0, MOST_REPLICAS, 0, &store->replicas, error);
   }
   if (status == MOONPAD_OK) status = note_database(store, &options[OPTION_DB], error);
+  if (status == MOONPAD_OK) status = mp_url_switch(&options[OPTION_MIGRATE], true, &store->remote.migrates, error);
   return status == MOONPAD_OK ? mp_url_switch(&options[OPTION_STRICT], false, &store->remote.strict, error) : status;
 }
 
@@ -105,7 +106,7 @@ static moonpad_status split(mp_redis *store, const char *url, moonpad_error *err
 }
 
 static moonpad_status read_parts(mp_redis *store, char *url, moonpad_error *error) {
-  static const char *const names[] = {"prefix", "pool", "db", "strict", "replicas", NULL};
+  static const char *const names[] = {"prefix", "pool", "db", "migrate", "strict", "replicas", NULL};
   moonpad_status status = mp_url_check_names("redis", url, names, error);
   if (status == MOONPAD_OK) status = split(store, url, error);
   if (status == MOONPAD_OK) status = note_socket(store, url, error);
@@ -114,8 +115,8 @@ static moonpad_status read_parts(mp_redis *store, char *url, moonpad_error *erro
 }
 
 static moonpad_status read_url(mp_redis *store, moonpad_string rest, int64_t *pool, moonpad_error *error) {
-  mp_url_option options[OPTIONS] = {
-      {"prefix", NULL}, {"pool", NULL}, {"db", NULL}, {"strict", NULL}, {"replicas", NULL}};
+  mp_url_option options[OPTIONS] = {{"prefix", NULL},  {"pool", NULL},   {"db", NULL},
+                                    {"migrate", NULL}, {"strict", NULL}, {"replicas", NULL}};
   char *left = NULL;
   const char *query = rest.length == 0 ? NULL : memchr(rest.data, '?', rest.length);
   if (rest.length > 0 && memchr(rest.data, '\0', rest.length) != NULL) {
@@ -195,12 +196,13 @@ static moonpad_status check_durability(mp_redis_connection *connection, moonpad_
 
 #define SCHEMA "1"
 
-/* *text: what is stored, to be freed. */
+/* *reply: what is stored, to be freed. */
 static moonpad_status read_schema(mp_redis_connection *connection, const char *key, redisReply **reply,
                                   moonpad_error *error) {
   const char *const get[] = {key}, *const set[] = {key, SCHEMA, "NX"};
   *reply = ask(connection, "GET", get, 1, error);
-  if (*reply == NULL || !mp_redis_is_nil(*reply)) return connection->base.failure.status;
+  bool is_made = *reply == NULL || !mp_redis_is_nil(*reply) || !connection->store->remote.migrates;
+  if (is_made) return connection->base.failure.status;
   freeReplyObject(*reply);
   *reply = ask(connection, "SET", set, 3, error);
   if (*reply == NULL) return connection->base.failure.status;
@@ -217,7 +219,13 @@ static moonpad_status check_schema(mp_redis_connection *connection, moonpad_erro
   moonpad_status status = read_schema(connection, key, &reply, error);
   if (status != MOONPAD_OK) return status;
   int64_t found = mp_redis_integer(reply);
+  bool is_empty = mp_redis_is_nil(reply);
   freeReplyObject(reply);
+  if (is_empty) {
+    return mp_fail(error, MOONPAD_UNSUPPORTED,
+                   "%s: there are no keys %s of moonpad, and migrate=off forbids to begin with them", place,
+                   connection->store->prefix);
+  }
   if (found == 1) return MOONPAD_OK;
   if (found > 1) {
     return mp_fail(error, MOONPAD_UNSUPPORTED, "%s: it was made by a newer moonpad: schema %lld", place,
@@ -226,10 +234,24 @@ static moonpad_status check_schema(mp_redis_connection *connection, moonpad_erro
   return mp_fail(error, MOONPAD_CORRUPT, "%s: the key %s holds what moonpad has not put there", place, key);
 }
 
+/* May this user run scripts? */
+static moonpad_status check_scripts(mp_redis_connection *connection, moonpad_error *error) {
+  mp_redis_arguments arguments;
+  mp_redis_arguments_init(&arguments, connection->store->remote.env);
+  const char *const words[] = {connection->store->prefix, "ask", "0", "?names", ""};
+  for (size_t i = 0; i < sizeof words / sizeof *words; i++) mp_redis_add_text(&arguments, words[i]);
+  const mp_redis_arguments *parts[] = {&arguments};
+  redisReply *reply = mp_redis_call(connection, MP_REDIS_TRANSACTION, 0, parts, 1, error);
+  mp_redis_arguments_free(&arguments);
+  if (reply != NULL) freeReplyObject(reply);
+  return connection->base.failure.status;
+}
+
 static moonpad_status prepare(mp_remote_connection *base, moonpad_error *error) {
   mp_redis_connection *connection = (mp_redis_connection *)base;
   moonpad_status status = check_durability(connection, error);
-  return status == MOONPAD_OK ? check_schema(connection, error) : status;
+  if (status == MOONPAD_OK) status = check_schema(connection, error);
+  return status == MOONPAD_OK ? check_scripts(connection, error) : status;
 }
 
 /* There is nothing more to do. */

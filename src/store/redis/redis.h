@@ -98,6 +98,8 @@ void mp_redis_add_integer(mp_redis_arguments *arguments, int64_t number);
 void mp_redis_add_switch(mp_redis_arguments *arguments, bool on);
 void mp_redis_add_time(mp_redis_arguments *arguments, double seconds);
 void mp_redis_add_value(mp_redis_arguments *arguments, const mp_value *value);
+/* Of an event: time, digest, kinds and, if it has one, invocation, with a blank between them. */
+void mp_redis_add_about(mp_redis_arguments *arguments, const mp_event_row *event);
 /* An argument of several parts: they are added to `bytes`, then this ends it. */
 void mp_redis_end_argument(mp_redis_arguments *arguments);
 /* A name, so that no byte of it is syntax in a key; a part of an argument. */
@@ -125,6 +127,11 @@ redisReply *mp_redis_call(mp_redis_connection *connection, mp_redis_script_id id
 /* The same of a command, whatever it replies but an error. */
 redisReply *mp_redis_command(mp_redis_connection *connection, const char *command, const mp_redis_arguments *arguments,
                              moonpad_error *error);
+/*
+** Waits until as many replicas as the URL asks for have all that was written on this connection.
+** busy: they have not in time; it is stored, but not there.
+*/
+moonpad_status mp_redis_wait_for_replicas(mp_redis_connection *connection, moonpad_error *error);
 
 /* ---- replies.c ---- */
 
@@ -144,8 +151,8 @@ moonpad_status mp_redis_read_row(mp_redis_connection *connection, const redisRep
 /* Its value. Nil: NULL. */
 moonpad_status mp_redis_read_value(mp_redis_connection *connection, const redisReply *json, mp_value **value,
                                    moonpad_error *error);
-#define MP_REDIS_EVENT_ITEMS 7
-/* An event of seven items. `with_json`: its text is read and must be a JSON object. */
+#define MP_REDIS_EVENT_ITEMS 4
+/* An event of four items: revision, id, what mp_redis_add_about has written, JSON. `with_json`: its text is read and must be a JSON object. */
 moonpad_status mp_redis_read_event(mp_redis_connection *connection, const redisReply *rows, size_t at, bool with_json,
                                    mp_event_row *event, moonpad_error *error);
 

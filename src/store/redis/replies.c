@@ -87,18 +87,35 @@ moonpad_status mp_redis_read_row(mp_redis_connection *connection, const redisRep
   return mp_redis_read_value(connection, mp_redis_item(rows, at + 2), &row->value, error);
 }
 
+/* The next word; *text is what is behind it. */
+static moonpad_string next_word(moonpad_string *text) {
+  moonpad_string word = {text->data, 0};
+  while (word.length < text->length && text->data[word.length] != ' ') word.length++;
+  size_t used = word.length < text->length ? word.length + 1 : word.length;
+  *text = (moonpad_string){text->data + used, text->length - used};
+  return word;
+}
+
+/* False: it is not what was written. */
+static bool read_about(moonpad_string text, mp_event_row *event) {
+  if (text.data == NULL) return false;
+  moonpad_string time = next_word(&text), digest = next_word(&text), kinds = next_word(&text);
+  if (time.length == 0 || digest.length == 0 || kinds.length == 0) return false;
+  event->digest = strtoull(digest.data, NULL, 10);
+  event->kinds = (unsigned)strtoul(kinds.data, NULL, 10);
+  event->invocation = text.length > 0 ? text : moonpad_text(NULL);
+  return mp_parse_float(time.data, time.length, &event->timestamp);
+}
+
 moonpad_status mp_redis_read_event(mp_redis_connection *connection, const redisReply *rows, size_t at, bool with_json,
                                    mp_event_row *event, moonpad_error *error) {
-  moonpad_string digest = mp_redis_string(mp_redis_item(rows, at + 3));
   *event = (mp_event_row){.revision = mp_redis_integer(mp_redis_item(rows, at)),
-                          .id = mp_redis_string(mp_redis_item(rows, at + 1)),
-                          .timestamp = mp_redis_time(mp_redis_item(rows, at + 2)),
-                          .digest = digest.data == NULL ? 0 : strtoull(digest.data, NULL, 10),
-                          .kinds = (unsigned)mp_redis_integer(mp_redis_item(rows, at + 4)),
-                          .invocation = mp_redis_string(mp_redis_item(rows, at + 5))};
-  if (event->invocation.length == 0) event->invocation = moonpad_text(NULL);
+                          .id = mp_redis_string(mp_redis_item(rows, at + 1))};
+  if (!read_about(mp_redis_string(mp_redis_item(rows, at + 2)), event)) {
+    return mp_redis_corrupt(connection, "an event lacks its time", error);
+  }
   if (!with_json) return MOONPAD_OK;
-  event->json = mp_redis_string(mp_redis_item(rows, at + 6));
+  event->json = mp_redis_string(mp_redis_item(rows, at + 3));
   moonpad_status status = event->json.data == NULL
                               ? MOONPAD_CORRUPT
                               : mp_stored_event(connection->store->remote.env, &connection->scratch, &event->json);

@@ -266,7 +266,7 @@ static moonpad_status commit(mp_redis_tx *tx, bool *sent, moonpad_error *error) 
   if (reply == NULL) return connection->base.failure.status;
   moonpad_status status = check_word(tx, reply, error);
   freeReplyObject(reply);
-  return status;
+  return status == MOONPAD_OK ? mp_redis_wait_for_replicas(connection, error) : status;
 }
 
 static void begin(mp_redis_tx *tx, mp_redis_connection *connection, const mp_remote_attempt *once) {

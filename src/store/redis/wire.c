@@ -126,3 +126,23 @@ redisReply *mp_redis_command(mp_redis_connection *connection, const char *comman
   if (mp_redis_send_command(connection, command, arguments, error) != MOONPAD_OK) return NULL;
   return check(connection, mp_redis_receive(connection, error), error);
 }
+
+moonpad_status mp_redis_wait_for_replicas(mp_redis_connection *connection, moonpad_error *error) {
+  const mp_redis *store = connection->store;
+  if (store->replicas == 0) return MOONPAD_OK;
+  mp_redis_arguments arguments;
+  mp_redis_arguments_init(&arguments, store->remote.env);
+  mp_redis_add_integer(&arguments, store->replicas);
+  mp_redis_add_integer(&arguments, (int64_t)(store->remote.patience * 1000) + 1);
+  redisReply *reply = mp_redis_command(connection, "WAIT", &arguments, error);
+  mp_redis_arguments_free(&arguments);
+  if (reply == NULL) return connection->base.failure.status;
+  int64_t found = mp_redis_integer(reply);
+  freeReplyObject(reply);
+  if (found >= store->replicas) return MOONPAD_OK;
+  moonpad_error reason;
+  moonpad_status status = mp_fail(&reason, MOONPAD_BUSY, "%s: it is stored, but %lld replicas have it, not %lld",
+                                  store->remote.place, (long long)found, (long long)store->replicas);
+  if (error != NULL) *error = reason;
+  return mp_redis_note(connection, status, &reason);
+}

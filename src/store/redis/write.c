@@ -81,22 +81,13 @@ static void add_keys(mp_redis_arguments *write, const mp_batch *batch) {
   for (size_t i = 0; i < batch->base_key_count; i++) add_value(write, &batch->base_keys[i]);
 }
 
-static void add_digest(mp_redis_arguments *write, uint64_t digest) {
-  char digits[24];
-  snprintf(digits, sizeof digits, "%" PRIu64, digest);
-  mp_redis_add_text(write, digits);
-}
-
 static void add_events(mp_redis_arguments *write, const mp_batch *batch) {
   mp_redis_add_integer(write, (int64_t)batch->event_count);
   for (size_t i = 0; i < batch->event_count; i++) {
     const mp_event_row *event = &batch->events[i];
     mp_redis_add_integer(write, event->revision);
     mp_redis_add(write, event->id);
-    mp_redis_add_time(write, event->timestamp);
-    add_digest(write, event->digest);
-    mp_redis_add_integer(write, (int64_t)event->kinds);
-    mp_redis_add(write, event->invocation);
+    mp_redis_add_about(write, event);
     mp_redis_add(write, event->json);
   }
 }
