@@ -506,6 +506,85 @@ static void test_many_keys_in_one_call(void **state) {
   free(json);
 }
 
+/* ---- long histories: they go to the server in parts, before the commit ---- */
+
+#define LONG 2500
+
+typedef struct lines {
+  char **text;
+  size_t count, next;
+} lines;
+
+static bool keep_line(void *context, moonpad_string line) {
+  lines *kept = context;
+  kept->text[kept->count] = strndup(line.data, line.length);
+  return kept->text[kept->count++] != NULL;
+}
+
+static bool next_line(void *context, moonpad_string *line) {
+  lines *kept = context;
+  if (kept->next == kept->count) return false;
+  *line = moonpad_text(kept->text[kept->next++]);
+  return true;
+}
+
+static void expect_long(moonpad_session *session) {
+  assert_int_equal(moonpad_session_revision(session), LONG);
+  assert_int_equal(host_event_count(session), LONG);
+  for (size_t i = 0; i < LONG; i += 499) {
+    moonpad_event *event = NULL;
+    char id[16];
+    snprintf(id, sizeof id, "e%zu", i);
+    OK(moonpad_session_event(session, i, &event, &failure));
+    assert_string_equal(host_in_event(event, "id"), id);
+    moonpad_event_free(event);
+  }
+  FAILS(MOONPAD_ALREADY_EXISTS, moonpad_append_event(session, T("{\"id\":\"e7\",\"author\":\"b\"}"), NULL, &failure));
+}
+
+static long count_keys(const host *self) {
+  return atol(redis_run(behind_scheme(self), "EVAL", "return #redis.call('KEYS', ARGV[1] .. '*')", "0", "#", NULL));
+}
+
+/* Nothing expires of what is stored, and nothing is left of what is not. */
+static void test_long_histories(void **state) {
+  host *self = *state;
+  moonpad_session *session = host_create(self, "s", "{}"), *made = NULL;
+  moonpad_session_name name = host_name("imported");
+  lines kept = {.text = calloc(LONG + 1, sizeof(char *))};
+  assert_non_null(kept.text);
+  for (int i = 0; i < LONG; i++) {
+    char event[100];
+    snprintf(event, sizeof event, "{\"id\":\"e%d\",\"author\":\"a\",\"actions\":{\"stateDelta\":{\"k\":%d}}}", i, i);
+    OK(moonpad_append_event_async(session, moonpad_text(event), NULL, NULL, &failure));
+  }
+  OK(moonpad_refresh(session, &failure));
+  OK(moonpad_fork(session, LONG, T("forked"), &made, &failure));
+  expect_long(made);
+  moonpad_session_free(made);
+  OK(moonpad_export_session(session, keep_line, &kept, &failure));
+  OK(moonpad_import_session(self->service, &name, next_line, &kept, &made, &failure));
+  expect_long(made);
+  moonpad_session_free(made);
+  const char *lasting = "local n = 0 for _, key in ipairs(redis.call('KEYS', ARGV[1] .. '{*')) do if "
+                        "redis.call('TTL', key) ~= -1 then n = n + 1 end end return n";
+  assert_int_equal(atol(redis_run(behind_scheme(self), "EVAL", lasting, "0", "#", NULL)), 0);
+  long keys = count_keys(self);
+  moonpad_session_free(session);
+  self->options.max_sessions_per_user = 3;
+  host_reopen(self);
+  session = host_get(self, "s");
+  kept.next = 0;
+  name.session_id = T("again");
+  FAILS(MOONPAD_LIMIT, moonpad_fork(session, LONG, T("again"), &made, &failure));
+  FAILS(MOONPAD_LIMIT, moonpad_import_session(self->service, &name, next_line, &kept, &made, &failure));
+  /* But the one that the new pool has left. */
+  assert_true(count_keys(self) <= keys + 1);
+  moonpad_session_free(session);
+  for (size_t i = 0; i < kept.count; i++) free(kept.text[i]);
+  free(kept.text);
+}
+
 #define OWN(test)                                                                                                      \
   { #test " on redis:", test, NULL, NULL, NULL }
 
@@ -532,6 +611,7 @@ int main(void) {
       ON_STORE(test_a_damaged_session_is_told, "redis:"),
       ON_STORE(test_names_are_never_syntax, "redis:"),
       ON_STORE(test_many_keys_in_one_call, "redis:"),
+      ON_STORE(test_long_histories, "redis:"),
   };
   return HOST_RUN(tests);
 }

@@ -8,6 +8,7 @@
 ** tx.c                 one transaction: its questions, what it writes, its commit
 ** housekeeping.c       trimming, purging, touching, sweeping, tokens
 ** write.c              batches; making and removing sessions and users; copying histories
+** stage.c              long histories of sessions that are being made
 ** events.c             walks over events, the base state
 ** list.c               lists of sessions with their state, names
 ** look.c               whole questions
@@ -26,6 +27,9 @@
 ** was laid over them, all at once, for nothing else runs while a script does. If they are not, the
 ** transaction function is called again. In `read` each question makes sure that the heads of the
 ** earlier ones have not changed.
+**
+** Long histories of a session that is being made (an import, a fork) go in parts before the commit,
+** under the number of the session, where nobody finds them as long as no head tells of it (stage.c).
 **
 ** A script is not rolled back. So both scripts find out first whether all of it can be stored, and
 ** then run commands that cannot fail. Where memory has run out, the first of them fails.
@@ -190,6 +194,14 @@ typedef struct mp_redis_seen {
   size_t key, signature; /* among the arguments of `known` */
 } mp_redis_seen;
 
+/* A session that the transaction has made: where its events are before the commit. */
+typedef enum mp_redis_history { MP_REDIS_NO_EVENTS, MP_REDIS_AMONG_WRITES, MP_REDIS_STAGED } mp_redis_history;
+typedef struct mp_redis_made {
+  int64_t id;
+  size_t app; /* among the arguments of `known` */
+  mp_redis_history history;
+} mp_redis_made;
+
 typedef struct mp_redis_tx {
   mp_tx tx; /* first */
   mp_redis_connection *connection;
@@ -199,6 +211,8 @@ typedef struct mp_redis_tx {
   mp_redis_arguments known; /* keys and signatures of what was seen */
   mp_redis_seen *seen;
   size_t seen_count, seen_capacity;
+  mp_redis_made *made;
+  size_t made_count, made_capacity;
   mp_redis_arguments writes;   /* so far */
   mp_redis_arguments question; /* the one to be asked next */
 } mp_redis_tx;
@@ -223,15 +237,31 @@ typedef enum mp_redis_reads { MP_REDIS_READS_HEADS, MP_REDIS_READS_EVENTS } mp_r
 ** on failure.
 */
 moonpad_status mp_redis_ask(mp_redis_tx *tx, mp_redis_reads reads, redisReply **reply, moonpad_error *error);
-/* In `read`: the revision with which the session was first seen; -1: it was not, or it does not matter. */
+/* In `read`: the revision with which the session was first seen; -1: it was not. */
 int64_t mp_redis_last_seen(const mp_redis_tx *tx, const mp_session_ref *session);
+/* Fails where a script answers with a word that is no answer: others were faster, say. */
+moonpad_status mp_redis_check_word(mp_redis_tx *tx, const redisReply *reply, moonpad_error *error);
 /* Begins something that is written: its name, then what it takes is added. */
 mp_redis_arguments *mp_redis_begin_write(mp_redis_tx *tx, const char *name);
+/* An event that is written: four arguments. */
+void mp_redis_add_event(mp_redis_arguments *arguments, const mp_event_row *event);
 /* Heads that change: by the commit they must be as they were seen. */
 void mp_redis_note_written(mp_redis_tx *tx, unsigned heads);
 moonpad_status mp_redis_end_write(mp_redis_tx *tx, moonpad_error *error);
 /* Where: four arguments. */
 void mp_redis_add_place(mp_redis_arguments *arguments, const moonpad_session_name *name, int64_t id);
+
+/* ---- stage.c ---- */
+
+/* Notes a session that the transaction has made. */
+moonpad_status mp_redis_note_made(mp_redis_tx *tx, moonpad_string app_name, int64_t id, moonpad_error *error);
+/* Stages the events of a batch, if that is worth while; *staged: they are left out of the writes. */
+moonpad_status mp_redis_stage_events(mp_redis_tx *tx, const mp_batch *batch, bool *staged, moonpad_error *error);
+/* The same of events up to `last` that are copied. */
+moonpad_status mp_redis_stage_copy(mp_redis_tx *tx, const mp_session_ref *from, const mp_session_ref *to, int64_t last,
+                                   bool *staged, moonpad_error *error);
+/* The transaction has failed: removes what it has staged. */
+void mp_redis_unstage(mp_redis_tx *tx);
 
 /* ---- append.c: of mp_remote_ops ---- */
 

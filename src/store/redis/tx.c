@@ -185,7 +185,7 @@ mp_redis_arguments *mp_redis_begin_question(mp_redis_tx *tx, const char *name) {
 }
 
 /* A word of the script that is no answer to a question. */
-static moonpad_status check_word(mp_redis_tx *tx, const redisReply *reply, moonpad_error *error) {
+moonpad_status mp_redis_check_word(mp_redis_tx *tx, const redisReply *reply, moonpad_error *error) {
   const redisReply *word = mp_redis_item(reply, 0);
   moonpad_error reason;
   if (mp_redis_says(word, "moved")) return mp_redis_moved(tx->connection, error);
@@ -216,7 +216,7 @@ moonpad_status mp_redis_ask(mp_redis_tx *tx, mp_redis_reads reads, redisReply **
   *reply = mp_redis_call(tx->connection, MP_REDIS_TRANSACTION, 0, parts, 3, error);
   mp_redis_arguments_free(&head);
   if (*reply == NULL) return tx->connection->base.failure.status;
-  moonpad_status status = check_word(tx, *reply, error);
+  moonpad_status status = mp_redis_check_word(tx, *reply, error);
   if (status == MOONPAD_OK) status = note_seen(tx, mp_redis_item(*reply, 1), reads, error);
   if (status == MOONPAD_OK) return status;
   freeReplyObject(*reply);
@@ -264,7 +264,7 @@ static moonpad_status commit(mp_redis_tx *tx, bool *sent, moonpad_error *error) 
   redisReply *reply = mp_redis_call(connection, MP_REDIS_TRANSACTION, 0, parts, 2, error);
   mp_redis_arguments_free(&head);
   if (reply == NULL) return connection->base.failure.status;
-  moonpad_status status = check_word(tx, reply, error);
+  moonpad_status status = mp_redis_check_word(tx, reply, error);
   freeReplyObject(reply);
   return status == MOONPAD_OK ? mp_redis_wait_for_replicas(connection, error) : status;
 }
@@ -282,6 +282,7 @@ static void end(mp_redis_tx *tx) {
   mp_redis_arguments_free(&tx->writes);
   mp_redis_arguments_free(&tx->question);
   mp_release(tx->env, tx->seen);
+  mp_release(tx->env, tx->made);
 }
 
 static moonpad_status run_once(mp_redis_connection *connection, mp_remote_attempt *once, bool *sent) {
@@ -290,6 +291,8 @@ static moonpad_status run_once(mp_redis_connection *connection, mp_remote_attemp
   moonpad_status status = once->function(&tx.tx, once->context, once->error);
   bool succeeds = status == MOONPAD_OK && connection->base.failure.status == MOONPAD_OK;
   if (succeeds && once->is_write) status = commit(&tx, sent, once->error);
+  bool is_stored = succeeds && connection->base.failure.status == MOONPAD_OK;
+  if (!is_stored && tx.made_count > 0) mp_redis_unstage(&tx);
   end(&tx);
   return status;
 }

@@ -31,7 +31,8 @@ moonpad_status mp_redis_create_session(mp_tx *base, const moonpad_session_name *
   mp_redis_add(write, name->app_name);
   mp_redis_add(write, name->user_id);
   mp_redis_add(write, name->session_id);
-  return mp_redis_end_write(tx, error);
+  status = mp_redis_end_write(tx, error);
+  return status == MOONPAD_OK ? mp_redis_note_made(tx, name->app_name, row->id, error) : status;
 }
 
 /* ---- removing ---- */
@@ -81,15 +82,11 @@ static void add_keys(mp_redis_arguments *write, const mp_batch *batch) {
   for (size_t i = 0; i < batch->base_key_count; i++) add_value(write, &batch->base_keys[i]);
 }
 
-static void add_events(mp_redis_arguments *write, const mp_batch *batch) {
-  mp_redis_add_integer(write, (int64_t)batch->event_count);
-  for (size_t i = 0; i < batch->event_count; i++) {
-    const mp_event_row *event = &batch->events[i];
-    mp_redis_add_integer(write, event->revision);
-    mp_redis_add(write, event->id);
-    mp_redis_add_about(write, event);
-    mp_redis_add(write, event->json);
-  }
+void mp_redis_add_event(mp_redis_arguments *arguments, const mp_event_row *event) {
+  mp_redis_add_integer(arguments, event->revision);
+  mp_redis_add(arguments, event->id);
+  mp_redis_add_about(arguments, event);
+  mp_redis_add(arguments, event->json);
 }
 
 /* "02": the scopes whose heads change. */
@@ -123,14 +120,18 @@ static moonpad_status check_revisions(const mp_batch *batch, moonpad_error *erro
 moonpad_status mp_redis_apply(mp_tx *base, const mp_batch *batch, moonpad_error *error) {
   mp_redis_tx *tx = mp_redis_tx_of(base);
   moonpad_status status = check_revisions(batch, error);
+  bool staged = false;
+  if (status == MOONPAD_OK) status = mp_redis_stage_events(tx, batch, &staged, error);
   if (status != MOONPAD_OK) return status;
+  size_t events = staged ? 0 : batch->event_count;
   mp_redis_arguments *write = mp_redis_begin_write(tx, "apply");
   mp_redis_add_text(write, batch->row->id != 0 ? "s" : "u");
   add_heads(write, batch->heads);
   mp_redis_add_place(write, &batch->ref.name, batch->row->id);
   add_numbers(write, batch);
   add_keys(write, batch);
-  add_events(write, batch);
+  mp_redis_add_integer(write, (int64_t)events);
+  for (size_t i = 0; i < events; i++) mp_redis_add_event(write, &batch->events[i]);
   unsigned heads = batch->heads;
   for (size_t i = 0; i < batch->key_count; i++) heads |= MP_HEAD(batch->keys[i].scope);
   mp_redis_note_written(tx, heads);
@@ -142,9 +143,12 @@ moonpad_status mp_redis_apply(mp_tx *base, const mp_batch *batch, moonpad_error 
 moonpad_status mp_redis_copy_history(mp_tx *base, const mp_session_ref *from, const mp_session_ref *to, int64_t last,
                                      moonpad_error *error) {
   mp_redis_tx *tx = mp_redis_tx_of(base);
+  bool staged = false;
+  moonpad_status status = mp_redis_stage_copy(tx, from, to, last, &staged, error);
+  if (status != MOONPAD_OK) return status;
   mp_redis_arguments *write = mp_redis_begin_write(tx, "copy");
   mp_redis_add_place(write, &from->name, from->session);
   mp_redis_add_place(write, &to->name, to->session);
-  mp_redis_add_integer(write, last);
+  mp_redis_add_integer(write, staged ? -1 : last);
   return mp_redis_end_write(tx, error);
 }
