@@ -29,7 +29,8 @@
 ** earlier ones have not changed.
 **
 ** Long histories of a session that is being made (an import, a fork) go in parts before the commit,
-** under the number of the session, where nobody finds them as long as no head tells of it (stage.c).
+** under the number of the session, where nobody finds them as long as no head tells of it
+** (stage.c).
 **
 ** A script is not rolled back. So both scripts find out first whether all of it can be stored, and
 ** then run commands that cannot fail. Where memory has run out, the first of them fails.
@@ -64,7 +65,7 @@ typedef struct mp_redis {
   mp_url_parts url;
   char *socket; /* a path; NULL: the URL has hosts */
   int64_t database;
-  int64_t replicas; /* that must have what is stored, before it counts as stored; 0: it does not matter */
+  int64_t replicas;                         /* that must have what is stored, before a call ends */
   char prefix[MP_REDIS_LONGEST_PREFIX + 1]; /* of all keys */
 } mp_redis;
 
@@ -156,7 +157,10 @@ moonpad_status mp_redis_read_row(mp_redis_connection *connection, const redisRep
 moonpad_status mp_redis_read_value(mp_redis_connection *connection, const redisReply *json, mp_value **value,
                                    moonpad_error *error);
 #define MP_REDIS_EVENT_ITEMS 4
-/* An event of four items: revision, id, what mp_redis_add_about has written, JSON. `with_json`: its text is read and must be a JSON object. */
+/*
+** An event of four items: revision, id, what mp_redis_add_about has written, JSON. `with_json`: its
+** text is read and must be a JSON object.
+*/
 moonpad_status mp_redis_read_event(mp_redis_connection *connection, const redisReply *rows, size_t at, bool with_json,
                                    mp_event_row *event, moonpad_error *error);
 
@@ -189,7 +193,8 @@ bool mp_redis_is_connected(const mp_remote_connection *connection);
 
 /* A head, or a list, that the transaction has read. */
 typedef struct mp_redis_seen {
-  char kind; /* s: of a session, u: of a user, a: of an app; U, A: only that it is there; l, k: a list */
+  /* s: of a session, u: of a user, a: of an app; U, A: only that it is there; l, k: a list. */
+  char kind;
   bool is_written;
   size_t key, signature; /* among the arguments of `known` */
 } mp_redis_seen;
@@ -255,7 +260,7 @@ void mp_redis_add_place(mp_redis_arguments *arguments, const moonpad_session_nam
 
 /* Notes a session that the transaction has made. */
 moonpad_status mp_redis_note_made(mp_redis_tx *tx, moonpad_string app_name, int64_t id, moonpad_error *error);
-/* Stages the events of a batch, if that is worth while; *staged: they are left out of the writes. */
+/* Stages the events of a batch, if that is worth while; *staged: the writes do without them. */
 moonpad_status mp_redis_stage_events(mp_redis_tx *tx, const mp_batch *batch, bool *staged, moonpad_error *error);
 /* The same of events up to `last` that are copied. */
 moonpad_status mp_redis_stage_copy(mp_redis_tx *tx, const mp_session_ref *from, const mp_session_ref *to, int64_t last,

@@ -98,8 +98,8 @@ static bool is_weak(char kind) {
 }
 
 /*
-** False: it is not as it was when this transaction saw it before. Of what was only known to be there
-** so far, this is what counts from now on.
+** False: it is not as it was when this transaction saw it before. Of what was only known to be
+** there so far, this is what counts from now on.
 */
 static bool note_again(mp_redis_tx *tx, mp_redis_seen *seen, char kind, moonpad_string signature,
                        mp_redis_reads reads) {
