@@ -14,15 +14,17 @@ describe("a URL of Redis", function()
   after_each(support.cleanup)
 
   it("names the nearest of its options", function()
-    for option, near in pairs { pol = "pool", prefx = "prefix", replicsa = "replicas", strikt = "strict", dbb = "db" } do
-      refused("redis://:s3cr3t@127.0.0.1:1/0?" .. option .. "=1", "invalid_argument", option, "did you mean " .. near)
+    local near = { pol = "pool", prefx = "prefix", replicsa = "replicas", strikt = "strict", dbb = "db" }
+    for option, name in pairs(near) do
+      refused("redis://:s3cr3t@127.0.0.1:1/0?" .. option .. "=1", "invalid_argument", option, "did you mean " .. name)
     end
   end)
 
   it("has values that make sense", function()
     for query, text in pairs {
       ["pool=0"] = "from 1 to 64", ["pool=x"] = "from 1 to 64", ["strict=perhaps"] = "on or off",
-      ["replicas=-1"] = "from 0 to 100", ["prefix=a{b}"] = "option prefix: expects", ["prefix=a*"] = "option prefix: expects",
+      ["replicas=-1"] = "from 0 to 100", ["prefix=a{b}"] = "option prefix: expects",
+      ["prefix=a*"] = "option prefix: expects",
       ["migrate=2"] = "on or off", ["pool=1&pool=2"] = "twice", ["db=1"] = "names a database behind its host",
     } do
       refused("redis://:s3cr3t@127.0.0.1:1/0?" .. query, "invalid_argument", text)
@@ -33,7 +35,8 @@ describe("a URL of Redis", function()
 
   it("is written as it should be", function()
     for _, url in ipairs {
-      "redis://", "redis:", "redis:localhost", "redis://:s3cr3t@", "redis://:s3cr3t@host:x/0", "redis://:s3@cr3t@host/0",
+      "redis://", "redis:", "redis:localhost", "redis://:s3cr3t@", "redis://:s3cr3t@host:x/0",
+      "redis://:s3@cr3t@host/0",
       "redis://:s3cr3t@host:70000/0", "redis://:s3cr3t@[::1/0", "redis://:%zz@host/0", "redis://:s3cr3t?@host/0",
       "redis+unix:", "redis+unix:s3cr3t@/run/redis.sock",
     } do

@@ -342,6 +342,10 @@ static void test_durability_is_the_servers(void **state) {
   snprintf(url, sizeof url, "%s?strict=1", server.url);
   FAILS(MOONPAD_UNSUPPORTED, moonpad_open(T(url), &self->options, &service, &failure));
   says("without appendfsync always");
+  own_server_run(&server, "run", "config set maxmemory-policy allkeys-lru");
+  FAILS(MOONPAD_UNSUPPORTED, moonpad_open(T(url), &self->options, &service, &failure));
+  says("maxmemory-policy");
+  own_server_run(&server, "run", "config set maxmemory-policy noeviction");
   own_server_run(&server, "run", "config set appendonly no");
   FAILS(MOONPAD_UNSUPPORTED, moonpad_open(T(url), &self->options, &service, &failure));
   says("without appendonly");

@@ -58,8 +58,9 @@ start_on_free_port() { # SETTING VALUE...
 
 case $verb in
   start)
-    command -v redis-server >/dev/null && command -v redis-cli >/dev/null ||
-      { echo "no Redis server is installed: make deps" >&2; exit 1; }
+    for program in redis-server redis-cli; do
+      command -v $program >/dev/null || { echo "no Redis server is installed: make deps" >&2; exit 1; }
+    done
     mkdir -p "$folder" && chmod 755 "$folder" || exit 1
     start_on_free_port "$@"
     ;;

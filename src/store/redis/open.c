@@ -99,7 +99,7 @@ static moonpad_status note_socket(mp_redis *store, const char *url, moonpad_erro
   return MOONPAD_OK;
 }
 
-/* A PATH alone may be percent-encoded as well as any other. */
+/* A PATH alone is taken as it is written. */
 static moonpad_status split(mp_redis *store, const char *url, moonpad_error *error) {
   if (strncmp(url, "//", 2) == 0) return mp_url_split(store->remote.env, url, expected, &store->url, error);
   return strchr(url, '/') == NULL || strchr(url, '@') != NULL ? invalid_url(error) : MOONPAD_OK;
@@ -155,37 +155,51 @@ static redisReply *ask(mp_redis_connection *connection, const char *command, con
   return reply;
 }
 
-/* Whoever may not ask for the server's settings may ask for what it says of itself. */
-static const char *find_risk(mp_redis_connection *connection) {
-  static const char *const setting[] = {"GET", "append*"}, *const section[] = {"persistence"};
-  const char *risk = NULL;
-  redisReply *reply = ask(connection, "CONFIG", setting, 2, NULL);
-  bool is_told = reply != NULL, appends = false, waits = false;
+#define LOSES_LAST "a crash of its machine can lose what it has stored last"
+
+/* What its settings say; *is_told: they may be asked for. */
+static const char *find_risk(mp_redis_connection *connection, bool *is_told) {
+  /* append... and maxmem...: of one pattern, for Redis 6 takes no more. */
+  static const char *const asked[] = {"GET", "[am][pa][px][em]*"};
+  bool appends = false, waits = false, evicts = false;
+  redisReply *reply = ask(connection, "CONFIG", asked, 2, NULL);
   for (size_t i = 0; i + 1 < mp_redis_count(reply); i += 2) {
     const redisReply *name = mp_redis_item(reply, i), *value = mp_redis_item(reply, i + 1);
+    moonpad_string text = mp_redis_string(value);
     appends = appends || (mp_redis_says(name, "appendonly") && mp_redis_says(value, "yes"));
     waits = waits || (mp_redis_says(name, "appendfsync") && mp_redis_says(value, "always"));
+    bool is_policy = mp_redis_says(name, "maxmemory-policy") && text.data != NULL;
+    evicts = evicts || (is_policy && strncmp(text.data, "all", 3) == 0);
   }
+  *is_told = mp_redis_count(reply) > 0;
   if (reply != NULL) freeReplyObject(reply);
   mp_remote_clear_failure(&connection->base);
-  if (is_told) return !appends ? "without appendonly" : waits ? NULL : "without appendfsync always";
-  reply = ask(connection, "INFO", section, 1, NULL);
+  if (evicts) return "with a maxmemory-policy that lets it delete parts of sessions";
+  if (!appends) return "without appendonly: " LOSES_LAST;
+  return waits ? NULL : "without appendfsync always: " LOSES_LAST;
+}
+
+/* Whoever may not ask for the server's settings may ask for what it says of itself. */
+static const char *guess_risk(mp_redis_connection *connection) {
+  static const char *const section[] = {"persistence"};
+  redisReply *reply = ask(connection, "INFO", section, 1, NULL);
   moonpad_string text = mp_redis_string(reply);
-  if (text.data == NULL || strstr(text.data, "aof_enabled:1") == NULL) risk = "perhaps without appendonly";
+  bool appends = text.data != NULL && strstr(text.data, "aof_enabled:1") != NULL;
   if (reply != NULL) freeReplyObject(reply);
   mp_remote_clear_failure(&connection->base);
-  return risk != NULL ? risk : "perhaps without appendfsync always";
+  return appends ? "perhaps without appendfsync always: " LOSES_LAST : "perhaps without appendonly: " LOSES_LAST;
 }
 
 /* The client cannot choose this. */
 static moonpad_status check_durability(mp_redis_connection *connection, moonpad_error *error) {
   const mp_remote *remote = &connection->store->remote;
+  bool is_told;
   if (remote->durability != MOONPAD_DURABILITY_FULL) return MOONPAD_OK;
-  const char *risk = find_risk(connection);
+  const char *risk = find_risk(connection, &is_told);
+  if (!is_told) risk = guess_risk(connection);
   if (risk == NULL) return MOONPAD_OK;
   moonpad_error reason;
-  mp_fail(&reason, MOONPAD_UNSUPPORTED,
-          "%s: the server runs %s: a crash of its machine can lose what it has stored last", remote->place, risk);
+  mp_fail(&reason, MOONPAD_UNSUPPORTED, "%s: the server runs %s", remote->place, risk);
   if (remote->strict) {
     if (error != NULL) *error = reason;
     return MOONPAD_UNSUPPORTED;
