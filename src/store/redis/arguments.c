@@ -81,15 +81,20 @@ void mp_redis_add_about(mp_redis_arguments *arguments, const mp_event_row *event
   mp_redis_add(arguments, event->invocation);
 }
 
+static bool is_plain(char byte) {
+  char lower = (char)(byte | 0x20);
+  return (lower >= 'a' && lower <= 'z') || (byte >= '0' && byte <= '9') || byte == '.' || byte == '_' || byte == '~' ||
+         byte == '-';
+}
+
 void mp_redis_encode(mp_redis_arguments *arguments, moonpad_string name) {
-  static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._~-";
   static const char digits[] = "0123456789ABCDEF";
   for (size_t i = 0; i < name.length; i++) {
+    size_t begin = i;
+    while (i < name.length && is_plain(name.data[i])) i++;
+    mp_buffer_add(&arguments->bytes, name.data + begin, i - begin);
+    if (i == name.length) return;
     unsigned char byte = (unsigned char)name.data[i];
-    if (byte != 0 && strchr(plain, byte) != NULL) {
-      mp_buffer_add_char(&arguments->bytes, name.data[i]);
-      continue;
-    }
     const char code[] = {'%', digits[byte >> 4], digits[byte & 15]};
     mp_buffer_add(&arguments->bytes, code, sizeof code);
   }

@@ -718,11 +718,12 @@ static const char source[] =
     "if type(answer) == 'table' then return answer.why and {answer.why, {}} or answer end\n"
     "return redis.error_reply(answer)\n";
 
-static const char find_commit[] = "-- Was this commit carried out? If not, it never will be: its number is taken.\n"
-                                  "local known = redis.call('GET', KEYS[1])\n"
-                                  "if known == ARGV[1] then return {'done'} end\n"
-                                  "redis.call('SET', KEYS[1], ARGV[1] .. ' given up', 'EX', 86400)\n"
-                                  "return {'given up'}\n";
+static const char find_commit[] =
+    "-- Was this commit carried out? If not, it never will be: its number is taken.\n"
+    "local known = redis.call('GET', KEYS[1])\n"
+    "if known == ARGV[1] then return {'done'} end\n"
+    "redis.call('SET', KEYS[1], ARGV[1] .. ' given up', 'EX', 86400)\n"
+    "return {'given up'}\n";
 /* clang-format on */
 
 const char *mp_redis_script(mp_redis_script_id id) {
