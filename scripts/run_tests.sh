@@ -16,9 +16,10 @@
 #   -s   BUILD was made by gcc with SANITIZE=address,undefined
 #   -o   only these: "json_spec test_json"
 #   -t   a number: one of the servers, and of what Lua specs repeat on each store and in each way,
-#        only what has its turn (spec/support/turns.lua); without it, or with "all", everything. With -g it also says which
-#        of many like cases are tried (spec/support/checks.lua), and in C tests which of many faults
-#        (spec/c/fault_steps.h): there "all" is each one, and without -t it is turn 0
+#        only what has its turn (spec/support/turns.lua); without it, or with "all", everything.
+#        With -g it also says which of many like cases are tried (spec/support/checks.lua), and in
+#        C tests which of many faults (spec/c/fault_steps.h): there "all" is each one, and without
+#        -t it is turn 0
 #   -a   these spec files run all their variants in each turn
 #   -p   these files take turns as well, one in PARTS of them each time
 set -u
@@ -65,9 +66,10 @@ seconds=1800
 if [ -n "$launcher" ] && [ "$turn" = all ]; then seconds=14400; fi
 limit() { timeout --foreground -k 10 "$seconds" "$@"; }
 
-# ---- The servers that the tests use: one of each, in a folder that goes with them. With a turn, the
-# ---- one whose turn it is: Lua specs then run on one store as well (spec/support.lua), and take the
-# ---- servers in this order.
+# ---- The servers that the tests use: one of each, in a folder that goes with them ----
+
+# With a turn, the one whose turn it is: Lua specs then run on one store as well
+# (spec/support.lua), and take the servers in this order.
 
 # In memory where there are 8 GB of room: there a commit waits for no disk.
 servers_folder() {
