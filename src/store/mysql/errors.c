@@ -120,6 +120,8 @@ moonpad_status mp_mysql_fail(mp_mysql_connection *connection, moonpad_error *err
   /* These end the transaction on the server. */
   bool has_ended = number == ER_LOCK_DEADLOCK || (number >= MP_MYSQL_REFUSED && number <= MP_MYSQL_KNOWN);
   if (has_ended) connection->is_open = false;
+  /* What libmariadb has not done, for want of memory say, leaves it where nobody knows. */
+  if (is_of_library(number)) connection->base.must_close = true;
   if (error != NULL) *error = reason;
   return status;
 }
