@@ -140,7 +140,7 @@ int main(int count, char **arguments) {
                              .scheme = {"redis+unix", moonpad_redis_store()},
                              .full_bound = 1.15,
                              .normal_bound = 1.5,
-                             .threads_bound = 0.7,
+                             .threads_bound = 1,
                              .connect = raw_connect,
                              .disconnect = raw_disconnect,
                              .make_tables = raw_make_tables,

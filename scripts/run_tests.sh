@@ -15,10 +15,11 @@
 #   -g   Lua specs with a collector that never rests (spec/helper.lua)
 #   -s   BUILD was made by gcc with SANITIZE=address,undefined
 #   -o   only these: "json_spec test_json"
-#   -t   a number: of what Lua specs repeat on each store and in each way, only what has its turn
-#        (spec/support/turns.lua); without it, or with "all", everything. With -g it also says which
-#        of many like cases are tried (spec/support/checks.lua), and in C tests which of many faults
-#        (spec/c/fault_steps.h): there "all" is each one, and without -t it is turn 0
+#   -t   a number: one of the servers, and of what Lua specs repeat on each store and in each way,
+#        only what has its turn (spec/support/turns.lua); without it, or with "all", everything.
+#        With -g it also says which of many like cases are tried (spec/support/checks.lua), and in
+#        C tests which of many faults (spec/c/fault_steps.h): there "all" is each one, and without
+#        -t it is turn 0
 #   -a   these spec files run all their variants in each turn
 #   -p   these files take turns as well, one in PARTS of them each time
 set -u
@@ -67,6 +68,9 @@ limit() { timeout --foreground -k 10 "$seconds" "$@"; }
 
 # ---- The servers that the tests use: one of each, in a folder that goes with them ----
 
+# With a turn, the one whose turn it is: Lua specs then run on one store as well
+# (spec/support.lua), and take the servers in this order.
+
 # In memory where there are 8 GB of room: there a commit waits for no disk.
 servers_folder() {
   local free
@@ -85,11 +89,18 @@ start_server() { # NAME VARIABLE URL-OF-NOTHING
   if spec/servers/"$1".sh start "$servers/$1"; then export "$2=$(spec/servers/"$1".sh url "$servers/$1")"; fi
 }
 
+# The C tests have one of three, the Lua specs one of five stores, the servers behind two others.
+start_in_turn() { # NUMBER NAME...
+  if [ "$turn" = all ] || [ $((turn % 3)) -eq "$1" ] || [ $((turn % 5)) -eq $((2 + $1)) ]; then
+    start_server "${@:2}"
+  fi
+}
+
 start_servers() {
   servers=$(servers_folder) && chmod 755 "$servers" || exit 1
-  start_server postgresql MOONPAD_TEST_POSTGRESQL postgresql://moonpad:x@127.0.0.1:1/not-there
-  start_server mariadb MOONPAD_TEST_MYSQL mysql://moonpad:x@127.0.0.1:1/not-there
-  start_server redis MOONPAD_TEST_REDIS redis://:x@127.0.0.1:1/0
+  start_in_turn 0 postgresql MOONPAD_TEST_POSTGRESQL postgresql://moonpad:x@127.0.0.1:1/not-there
+  start_in_turn 1 mariadb MOONPAD_TEST_MYSQL mysql://moonpad:x@127.0.0.1:1/not-there
+  start_in_turn 2 redis MOONPAD_TEST_REDIS redis://:x@127.0.0.1:1/0
 }
 
 stop_servers() {
@@ -129,18 +140,22 @@ cmocka_count() { # LOG WORD
 }
 
 run_c() { # NAME LOG COUNTS
-  local code passed failed pending
+  local code passed failed pending left=0
   export MOONPAD_SAMPLE=$faults
   # shellcheck disable=SC2086 # the launcher is a list of words
   limit $launcher "$folder/spec/c/$1" >"$2" 2>&1
   code=$?
   [ "$code" -ne 124 ] || echo "ended because it took more than $seconds s" >>"$2"
   passed=$(cmocka_count "$2" PASSED) failed=$(cmocka_count "$2" FAILED) pending=$(cmocka_count "$2" SKIPPED)
-  if [ $((passed + failed)) -eq 0 ] || { [ "$code" -ne 0 ] && [ "$failed" -eq 0 ]; }; then
+  # All of it is for a server whose turn it is not.
+  if [ "$turn" != all ] && [ "$code" -eq 0 ] && [ $((passed + failed)) -eq 0 ]; then
+    left=$(grep -c 'nothing runs on that server$' "$2")
+  fi
+  if [ $((passed + failed + left)) -eq 0 ] || { [ "$code" -ne 0 ] && [ "$failed" -eq 0 ]; }; then
     failed=$((failed + 1))
     echo "exit code $code, which no failed test explains" >>"$2"
   fi
-  echo "$passed $failed $pending 0" >"$3"
+  echo "$passed $failed $pending $left" >"$3"
   sed -n "s/^\[  FAILED  \] /$1: /p; s/^exit code\|^ended because/$1: &/p" "$2" >>"$3"
 }
 

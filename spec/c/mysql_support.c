@@ -63,30 +63,44 @@ void mysql_forget_url(const char *rest) {
   if (!read_place(rest, &place)) return;
   MYSQL *my = mysql_init(NULL);
   if (my != NULL && mysql_real_connect(my, place.host, place.user, place.password, NULL, place.port, NULL, 0) != NULL) {
+    /* A test that has failed may leave a transaction open. */
+    mysql_query(my, "SET lock_wait_timeout = 2");
     snprintf(sql, sizeof sql, "DROP DATABASE IF EXISTS %s", place.database);
     mysql_query(my, sql);
   }
   mysql_close(my);
 }
 
-static void finish(MYSQL *my, const char *sql, long *number) {
+/* ---- a mysql_link is a MYSQL ---- */
+
+mysql_link *mysql_link_open(const char *rest) {
+  mysql_place place;
+  if (!read_place(rest, &place)) give_up(rest, NULL);
+  return (mysql_link *)connect_to(&place, place.database);
+}
+
+void mysql_link_close(mysql_link *connection) {
+  mysql_close((MYSQL *)connection);
+}
+
+long mysql_link_number(mysql_link *connection, const char *sql) {
+  MYSQL *my = (MYSQL *)connection;
+  long number = -1;
+  if (mysql_query(my, sql) != 0) give_up(sql, my);
   for (int more = 0; more == 0; more = mysql_next_result(my)) {
     MYSQL_RES *result = mysql_store_result(my);
     MYSQL_ROW row = result == NULL ? NULL : mysql_fetch_row(result);
-    if (row != NULL && row[0] != NULL) *number = atol(row[0]);
+    if (row != NULL && row[0] != NULL) number = atol(row[0]);
     mysql_free_result(result);
   }
   if (mysql_errno(my) != 0) give_up(sql, my);
-  mysql_close(my);
+  return number;
 }
 
 long mysql_number(const char *rest, const char *sql) {
-  mysql_place place;
-  long number = -1;
-  if (!read_place(rest, &place)) give_up(rest, NULL);
-  MYSQL *my = connect_to(&place, place.database);
-  if (mysql_query(my, sql) != 0) give_up(sql, my);
-  finish(my, sql, &number);
+  mysql_link *connection = mysql_link_open(rest);
+  long number = mysql_link_number(connection, sql);
+  mysql_link_close(connection);
   return number;
 }
 

@@ -12,9 +12,15 @@ bool mysql_is_url(const char *rest);
 /* Removes its database. */
 void mysql_forget_url(const char *rest);
 
-/* Runs SQL in the database of such a URL. Whatever fails ends the program. */
+/* A connection of a test's own to that database. Whatever fails ends the program. */
+typedef struct mysql_link mysql_link;
+mysql_link *mysql_link_open(const char *rest);
+void mysql_link_close(mysql_link *connection);
+/* Runs SQL, several statements too; the number that a query answers, or -1. */
+long mysql_link_number(mysql_link *connection, const char *sql);
+
+/* The same on a connection of its own. */
 void mysql_run(const char *rest, const char *sql);
-/* The number that a query answers. */
 long mysql_number(const char *rest, const char *sql);
 
 #endif

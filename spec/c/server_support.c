@@ -66,34 +66,52 @@ void server_forget_url(const char *rest) {
   PQfinish(connection);
 }
 
-/* ---- connections of a test's own: a server_connection is a PGconn ---- */
+/* ---- connections of a test's own ---- */
+
+struct server_connection {
+  PGconn *pg; /* one of both */
+  mysql_link *my;
+};
 
 static PGresult *run_or_abort(server_connection *connection, const char *sql) {
-  PGresult *result = PQexec((PGconn *)connection, sql);
+  PGresult *result = PQexec(connection->pg, sql);
   ExecStatusType status = PQresultStatus(result);
   if (status == PGRES_COMMAND_OK || status == PGRES_TUPLES_OK) return result;
-  fprintf(stderr, "%s: %s\n", sql, PQerrorMessage((PGconn *)connection));
+  fprintf(stderr, "%s: %s\n", sql, PQerrorMessage(connection->pg));
   abort();
 }
 
 server_connection *server_connect(const char *rest) {
   char text[128];
   const char *schema;
-  server_connection *connection = (server_connection *)connect_to(rest, &schema);
+  server_connection *connection = calloc(1, sizeof *connection);
+  if (connection == NULL) abort();
+  if (mysql_is_url(rest)) {
+    connection->my = mysql_link_open(rest);
+    return connection;
+  }
+  connection->pg = connect_to(rest, &schema);
   snprintf(text, sizeof text, "SET search_path = %.*s", (int)strcspn(schema, "&"), schema);
   server_run(connection, text);
   return connection;
 }
 
 void server_disconnect(server_connection *connection) {
-  PQfinish((PGconn *)connection);
+  if (connection->my != NULL) mysql_link_close(connection->my);
+  PQfinish(connection->pg);
+  free(connection);
 }
 
 void server_run(server_connection *connection, const char *sql) {
-  PQclear(run_or_abort(connection, sql));
+  if (connection->my != NULL) {
+    mysql_link_number(connection->my, sql);
+  } else {
+    PQclear(run_or_abort(connection, sql));
+  }
 }
 
 long server_number(server_connection *connection, const char *sql) {
+  if (connection->my != NULL) return mysql_link_number(connection->my, sql);
   PGresult *result = run_or_abort(connection, sql);
   long number = atol(PQgetvalue(result, 0, 0));
   PQclear(result);

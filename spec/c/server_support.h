@@ -16,7 +16,7 @@ void server_make_url(const char *variable, char *rest, size_t size);
 void server_forget_url(const char *rest);
 
 /*
-** A connection of the test's own to PostgreSQL, in the schema of such a URL. Whatever fails ends
+** A connection of the test's own, in the schema or the database of such a URL. Whatever fails ends
 ** the program.
 */
 typedef struct server_connection server_connection;

@@ -230,6 +230,53 @@ static void test_a_database_that_is_not_there_is_told(void **state) {
   assert_non_null(strstr(failure.message, "Unknown database"));
 }
 
+/* ---- TLS ---- */
+
+/* Two certificates for localhost, each signed by itself, in the folder. */
+static void make_certificates(const char *folder) {
+  char command[512];
+  for (int i = 0; i < 2; i++) {
+    snprintf(
+        command, sizeof command,
+        "openssl req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=localhost -addext subjectAltName=DNS:localhost"
+        " -keyout %s/key%d.pem -out %s/cert%d.pem 2>/dev/null && chmod 644 %s/*.pem",
+        folder, i, folder, i, folder);
+    assert_int_equal(system(command), 0);
+  }
+}
+
+static moonpad_status open_with(const own_server *server, const char *name, const char *options) {
+  char url[400];
+  moonpad_service *service = NULL;
+  snprintf(url, sizeof url, "mysql://moonpad:secret@%s:%d/moonpad?%s", name, atoi(linked_port_in((char *)server->url)),
+           options);
+  moonpad_status status = faults_open(url, 1000, &service);
+  if (service != NULL) moonpad_service_release(service);
+  return status;
+}
+
+static void test_certificates_are_verified(void **state) {
+  (void)state;
+  own_server server;
+  char folder[] = "/tmp/moonpad-tls-XXXXXX", options[200];
+  assert_non_null(mkdtemp(folder));
+  make_certificates(folder);
+  snprintf(options, sizeof options, "--require-secure-transport=1 --ssl-cert=%s/cert0.pem --ssl-key=%s/key0.pem",
+           folder, folder);
+  own_server_make(&server, SCRIPT, "start", options);
+  snprintf(options, sizeof options, "ssl=verify-full&ca=%s/cert0.pem", folder);
+  OK(open_with(&server, "localhost", options));
+  OK(open_with(&server, "localhost", "ssl=on"));
+  /* Another name, another certificate, none at all. */
+  FAILS(MOONPAD_STORAGE, open_with(&server, "127.0.0.1", options));
+  snprintf(options, sizeof options, "ssl=verify-full&ca=%s/cert1.pem", folder);
+  FAILS(MOONPAD_STORAGE, open_with(&server, "localhost", options));
+  FAILS(MOONPAD_STORAGE, open_with(&server, "localhost", "ssl=off"));
+  own_server_end(&server);
+  snprintf(options, sizeof options, "rm -rf '%s'", folder);
+  assert_int_equal(system(options), 0);
+}
+
 /* ---- processes, tables ---- */
 
 static void test_a_forked_child_is_refused(void **state) {
@@ -347,6 +394,7 @@ int main(void) {
       OWN(test_a_server_without_free_connections_is_waited_for),
       OWN(test_an_account_without_rights_is_told),
       OWN(test_what_no_packet_takes_is_refused),
+      OWN(test_certificates_are_verified),
       ON_STORE(test_a_wrong_password_is_told_without_it, "mysql:"),
       ON_STORE(test_a_database_that_is_not_there_is_told, "mysql:"),
       ON_STORE(test_a_forked_child_is_refused, "mysql:"),

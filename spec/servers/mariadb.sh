@@ -70,6 +70,7 @@ case $verb in
     start_on_free_port "$@" || exit 1
     env -u LD_PRELOAD mariadb --no-defaults -u root -S "$folder/socket" -e "CREATE DATABASE moonpad;
       CREATE USER moonpad@'%' IDENTIFIED BY 'secret'; GRANT ALL ON moonpad.* TO moonpad@'%';
+      GRANT PROCESS ON *.* TO moonpad@'%';
       GRANT ALL ON \`test\\_%\`.* TO moonpad@'%'"
     ;;
   again)

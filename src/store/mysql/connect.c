@@ -27,6 +27,7 @@ static MYSQL *new_handle(const mp_mysql *store) {
   unsigned patience = whole_seconds(fmin(store->remote.patience, MOST_SECONDS_TO_CONNECT), 2);
   unsigned silence = whole_seconds(store->remote.silence, 1), none = 0;
   size_t packet = LARGEST_PACKET;
+  unsigned tcp = MYSQL_PROTOCOL_TCP;
   my_bool yes = 1, no = 0;
   mysql_options(my, MYSQL_SET_CHARSET_NAME, "binary");
   mysql_options(my, MYSQL_OPT_CONNECT_TIMEOUT, &patience);
@@ -36,10 +37,12 @@ static MYSQL *new_handle(const mp_mysql *store) {
   mysql_options(my, MYSQL_OPT_LOCAL_INFILE, &none); /* no server reads files here */
   mysql_options(my, MYSQL_OPT_RECONNECT, &no);
   mysql_optionsv(my, MYSQL_OPT_CONNECT_ATTR_ADD, "program_name", "moonpad");
-  if (!store->has_tls) return my;
-  mysql_ssl_set(my, store->key, store->cert, store->ca, NULL, NULL);
-  mysql_optionsv(my, MYSQL_OPT_SSL_ENFORCE, &yes);
+  /* To libmariadb "localhost" is a socket, whatever the port. */
+  if (store->socket == NULL && store->url.host_count > 0) mysql_optionsv(my, MYSQL_OPT_PROTOCOL, &tcp);
+  /* Newer ones verify unless they are told not to. */
   mysql_optionsv(my, MYSQL_OPT_SSL_VERIFY_SERVER_CERT, store->verifies ? &yes : &no);
+  if (store->has_tls) mysql_ssl_set(my, store->key, store->cert, store->ca, NULL, NULL);
+  if (store->has_tls) mysql_optionsv(my, MYSQL_OPT_SSL_ENFORCE, &yes);
   return my;
 }
 

@@ -16,13 +16,13 @@ typedef struct meaning {
   const char *text; /* NULL: what the server says */
 } meaning;
 
-#define WSREP_NOT_READY        1047 /* ER_UNKNOWN_COM_ERROR, but for Galera */
-#define STATEMENT_TIMEOUT      1969 /* MariaDB: max_statement_time */
-#define IDLE_TRANSACTION       1927 /* MariaDB: the connection was killed */
-#define EXECUTION_TIMEOUT      3024 /* MySQL: max_execution_time */
-#define READ_ONLY_TRANSACTION  1792
-#define READ_ONLY_MODE         1836
-#define DISK_FULL_IN_TEMPORARY 3
+#define WSREP_NOT_READY       1047 /* ER_UNKNOWN_COM_ERROR, but for Galera */
+#define STATEMENT_TIMEOUT     1969 /* MariaDB: max_statement_time */
+#define IDLE_TRANSACTION      1927 /* MariaDB: the connection was killed */
+#define EXECUTION_TIMEOUT     3024 /* MySQL: max_execution_time */
+#define READ_ONLY_TRANSACTION 1792
+#define READ_ONLY_MODE        1836
+#define WRITE_FAILED          3 /* EE_WRITE: of a temporary file */
 
 static const meaning meanings[] = {
     {ER_LOCK_DEADLOCK, MOONPAD_BUSY, MP_AGAIN_CALL, "others kept changing the same"},
@@ -42,7 +42,7 @@ static const meaning meanings[] = {
     {IDLE_TRANSACTION, MOONPAD_STORAGE, MP_AGAIN_RECONNECT, NULL},
     {ER_OPTION_PREVENTS_STATEMENT, MOONPAD_STORAGE, MP_AGAIN_RECONNECT, "the server is read-only (a replica?)"},
     {READ_ONLY_MODE, MOONPAD_STORAGE, MP_AGAIN_RECONNECT, "the server is read-only (a replica?)"},
-    {DISK_FULL_IN_TEMPORARY, MOONPAD_STORAGE, MP_AGAIN_NEVER, "the server's disk is full"},
+    {WRITE_FAILED, MOONPAD_STORAGE, MP_AGAIN_NEVER, "the server's disk is full"},
     {ER_DISK_FULL, MOONPAD_STORAGE, MP_AGAIN_NEVER, "the server's disk is full"},
     {ER_RECORD_FILE_FULL, MOONPAD_STORAGE, MP_AGAIN_NEVER, "the server's disk is full"},
     {ER_OUTOFMEMORY, MOONPAD_STORAGE, MP_AGAIN_NEVER, "the server is out of memory"},
@@ -120,6 +120,8 @@ moonpad_status mp_mysql_fail(mp_mysql_connection *connection, moonpad_error *err
   /* These end the transaction on the server. */
   bool has_ended = number == ER_LOCK_DEADLOCK || (number >= MP_MYSQL_REFUSED && number <= MP_MYSQL_KNOWN);
   if (has_ended) connection->is_open = false;
+  /* What libmariadb has not done, for want of memory say, leaves it where nobody knows. */
+  if (is_of_library(number)) connection->base.must_close = true;
   if (error != NULL) *error = reason;
   return status;
 }

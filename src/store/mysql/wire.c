@@ -266,7 +266,9 @@ moonpad_status mp_mysql_round_trip(mp_mysql_connection *connection, moonpad_erro
 
 moonpad_status mp_mysql_send_some(mp_mysql_connection *connection, moonpad_error *error) {
   size_t long_text = connection->max_packet / 4 < (int64_t)LONG_TEXT ? (size_t)connection->max_packet / 4 : LONG_TEXT;
-  return connection->text.length < long_text ? MOONPAD_OK : mp_mysql_round_trip(connection, error);
+  if (connection->text.length < long_text) return MOONPAD_OK;
+  connection->is_open = true;
+  return mp_mysql_round_trip(connection, error);
 }
 
 moonpad_status mp_mysql_finish_walk(mp_mysql_tx *tx, const moonpad_status *walked, const moonpad_error *reason,

@@ -226,7 +226,6 @@ moonpad_status mp_mysql_apply(mp_tx *base, const mp_batch *batch, moonpad_error 
   mp_mysql_connection *connection = tx->connection;
   moonpad_status status = check_revisions(batch, error);
   if (status == MOONPAD_OK) status = mp_mysql_before_write(tx, error);
-  if (status == MOONPAD_OK) connection->is_open = true; /* it may be sent in parts */
   if (status == MOONPAD_OK) status = write_keys(connection, batch, error);
   if (status == MOONPAD_OK) status = write_base_keys(connection, batch, error);
   if (status == MOONPAD_OK) status = append_events(connection, batch, error);

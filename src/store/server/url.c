@@ -14,8 +14,12 @@ static int hex_digit(char byte) {
   return lower >= 'a' && lower <= 'f' ? lower - 'a' + 10 : -1;
 }
 
-/* Into `out`, which has room for all of `text`. False: not percent-encoding, or a NUL. */
+/*
+** Into `out`, which has room for all of `text`, and ends with a NUL in any case. False: not
+** percent-encoding, or a NUL.
+*/
 static bool decode(moonpad_string text, char *out) {
+  *out = '\0';
   for (size_t i = 0; i < text.length; i++) {
     char byte = text.data[i];
     if (byte == '%') {
@@ -28,8 +32,8 @@ static bool decode(moonpad_string text, char *out) {
     }
     if (byte == '\0') return false;
     *out++ = byte;
+    *out = '\0';
   }
-  *out = '\0';
   return true;
 }
 
