@@ -328,22 +328,12 @@ static void note_stored(const answer *self) {
   plan->outcome = is_known ? MP_OUTCOME_STORED : MP_OUTCOME_DUPLICATE;
 }
 
-static void roll_back(mp_mysql_connection *connection) {
-  if (!connection->is_open || mp_remote_is_broken(&connection->base)) return;
-  mp_remote_failure failure = connection->base.failure;
-  mp_remote_clear_failure(&connection->base);
-  mp_mysql_add(connection, "ROLLBACK");
-  if (mp_mysql_round_trip(connection, NULL) != MOONPAD_OK) connection->base.must_close = true;
-  connection->is_open = false;
-  if (!mp_remote_is_broken(&connection->base)) connection->base.failure = failure;
-}
-
 static moonpad_status commit(mp_mysql_connection *connection) {
   mp_mysql_add(connection, "COMMIT");
   connection->is_open = true;
   moonpad_status status = mp_mysql_round_trip(connection, NULL);
   if (status == MOONPAD_OK) connection->is_open = false;
-  roll_back(connection);
+  mp_mysql_roll_back(connection);
   return status;
 }
 

@@ -140,6 +140,8 @@ moonpad_status mp_mysql_find_commit(mp_remote_connection *connection, const mp_r
 moonpad_status mp_mysql_before_question(mp_mysql_tx *tx, moonpad_error *error);
 /* Before a statement that only writes. */
 moonpad_status mp_mysql_before_write(mp_mysql_tx *tx, moonpad_error *error);
+/* Forgets what is not sent, and ends a transaction that may be open; the failure noted stays. */
+void mp_mysql_roll_back(mp_mysql_connection *connection);
 /* Sends the question, and with it the end of a transaction that has no other. */
 moonpad_status mp_mysql_ask(mp_mysql_tx *tx, moonpad_error *error);
 

@@ -92,7 +92,7 @@ static moonpad_status commit(mp_mysql_tx *tx, bool *sent, moonpad_error *error) 
   return status;
 }
 
-static void roll_back(mp_mysql_connection *connection) {
+void mp_mysql_roll_back(mp_mysql_connection *connection) {
   mp_mysql_forget(connection);
   if (!connection->is_open || mp_remote_is_broken(&connection->base)) return;
   mp_remote_failure failure = connection->base.failure;
@@ -101,7 +101,7 @@ static void roll_back(mp_mysql_connection *connection) {
   /* If it is still open, only without the connection it ends. */
   if (mp_mysql_round_trip(connection, NULL) != MOONPAD_OK) connection->base.must_close = true;
   connection->is_open = false;
-  connection->base.failure = failure;
+  if (!mp_remote_is_broken(&connection->base)) connection->base.failure = failure;
 }
 
 /* ---- of mp_remote_ops ---- */
@@ -116,7 +116,7 @@ moonpad_status mp_mysql_run(mp_remote_connection *base, mp_remote_attempt *once,
   moonpad_status status = once->function(&tx.tx, once->context, once->error);
   bool succeeds = status == MOONPAD_OK && base->failure.status == MOONPAD_OK;
   if (succeeds && once->is_write) status = commit(&tx, sent, once->error);
-  roll_back(connection);
+  mp_mysql_roll_back(connection);
   return status;
 }
 
