@@ -3,7 +3,6 @@
 ** write what was decided. One plan is a transaction by itself; several share
 ** one. If that fails, each is sent by itself.
 */
-#include <errmsg.h>
 #include <mysqld_error.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,19 +18,9 @@ typedef struct answer {
   bool has_results;
 } answer;
 
-static bool is_added(const mp_guarded *operation) {
-  return operation->kind == MP_GUARDED_ADD || operation->kind == MP_GUARDED_EXTEND;
-}
-
-static unsigned heads_of(const mp_plan *plan) {
-  unsigned heads = MP_HEAD(MP_SCOPE_SESSION);
-  for (size_t i = 0; i < plan->count; i++) heads |= MP_HEAD(plan->operations[i].scope);
-  return heads;
-}
-
 static size_t added_count(const mp_plan *plan) {
   size_t count = 0;
-  for (size_t i = 0; i < plan->count; i++) count += is_added(&plan->operations[i]);
+  for (size_t i = 0; i < plan->count; i++) count += mp_plan_adds(&plan->operations[i]);
   return count;
 }
 
@@ -41,16 +30,6 @@ static bool is_whole(const mp_plan *plan) {
 }
 
 /* ---- the answer ---- */
-
-/* What the heads were before the plan decides what is whole, as in mp_look. */
-static void note_whole(const mp_plan *plan, mp_facts *facts) {
-  const int64_t after[] = {facts->row.revision, facts->row.user_revision, facts->row.app_revision};
-  unsigned heads = heads_of(plan);
-  for (int scope = 0; scope < MP_STORED_SCOPES; scope++) {
-    int64_t before = after[scope] - ((heads & MP_HEAD(scope)) != 0);
-    facts->whole[scope] = plan->snapshot[scope] < before && plan->snapshot[scope] < facts->forgotten[scope];
-  }
-}
 
 static void emit_change(answer *self, const mp_mysql_row *row) {
   mp_plan *plan = self->sent->plan;
@@ -77,7 +56,7 @@ static moonpad_status take_row(void *context, const mp_mysql_row *row, moonpad_e
     return MOONPAD_OK;
   }
   self->is_complete = mp_mysql_read_heads(row, 0, &plan->facts);
-  if (self->is_complete) note_whole(plan, &plan->facts);
+  if (self->is_complete) mp_plan_note_whole(plan);
   return MOONPAD_OK;
 }
 
@@ -89,7 +68,7 @@ static moonpad_status take_results(void *context, const mp_mysql_row *row, moonp
   self->has_results = true;
   for (size_t i = 0; i < plan->count; i++) {
     mp_guarded *operation = &plan->operations[i];
-    if (!is_added(operation)) continue;
+    if (!mp_plan_adds(operation)) continue;
     moonpad_string json = mp_mysql_bytes_of(row, column);
     if (json.data == NULL) {
       self->has_results = false;
@@ -163,7 +142,7 @@ static void add_head(answer *self) {
   mp_mysql_sql_integer(connection, ",", plan->ref.app);
   add_numbers(connection, plan->snapshot);
   add_least(connection, plan);
-  mp_mysql_sql_integer(connection, ",", (int64_t)heads_of(plan));
+  mp_mysql_sql_integer(connection, ",", (int64_t)mp_plan_heads(plan));
   mp_mysql_sql(connection, may_be_known ? ",1," : ",0,");
   mp_mysql_event(connection, event);
   mp_mysql_sql(connection, ",");
@@ -188,7 +167,7 @@ static const char *const revisions[] = {"@mp_s", "@mp_u", "@mp_a"};
 static void add_sums(mp_mysql_connection *connection, const mp_plan *plan) {
   for (size_t i = 0; i < plan->count; i++) {
     const mp_guarded *operation = &plan->operations[i];
-    if (!is_added(operation)) continue;
+    if (!mp_plan_adds(operation)) continue;
     mp_mysql_begin_call(connection, NULL, NULL);
     mp_mysql_sql(connection, operation->kind == MP_GUARDED_ADD ? "CALL #sum_1(" : "CALL #extend_1(");
     mp_mysql_integer(connection, (int64_t)operation->scope);
@@ -240,7 +219,7 @@ static void add_keys(mp_mysql_connection *connection, const mp_plan *plan) {
     mp_mysql_sql(connection, ",");
     mp_mysql_bytes(connection, operation->key);
     mp_mysql_sql(connection, ",");
-    if (is_added(operation)) {
+    if (mp_plan_adds(operation)) {
       add_variable(connection, i);
     } else {
       mp_mysql_value(connection, operation->kind == MP_GUARDED_REMOVE ? NULL : operation->value);
@@ -274,7 +253,7 @@ static void add_results(answer *self) {
   mp_mysql_begin(self->connection, take_results, self);
   mp_mysql_sql(self->connection, "SELECT ");
   for (size_t i = 0; i < plan->count; i++) {
-    if (!is_added(&plan->operations[i])) continue;
+    if (!mp_plan_adds(&plan->operations[i])) continue;
     if (!is_first) mp_mysql_sql(self->connection, ",");
     add_variable(self->connection, i);
     is_first = false;
@@ -295,20 +274,6 @@ static void add_plan(answer *self) {
 
 /* ---- sending ---- */
 
-/*
-** A sum has its memory before it is sent: it is stored then, and there must be no want of memory to
-** say so. (Of an array nobody knows how long it will be.)
-*/
-static bool reserve_results(mp_env *env, mp_plan *plan) {
-  for (size_t i = 0; i < plan->count; i++) {
-    mp_guarded *operation = &plan->operations[i];
-    if (operation->kind != MP_GUARDED_ADD) continue;
-    operation->result = mp_value_new_integer(env, 0);
-    if (operation->result == NULL) return false;
-  }
-  return true;
-}
-
 static moonpad_status prepare(mp_mysql_connection *connection, answer *self) {
   mp_env *env = connection->store->remote.env;
   mp_plan *plan = self->sent->plan;
@@ -317,7 +282,7 @@ static moonpad_status prepare(mp_mysql_connection *connection, answer *self) {
   if (plan->begin != NULL) plan->begin(plan->context);
   self->connection = connection;
   self->is_complete = false;
-  if (reserve_results(env, plan)) return MOONPAD_OK;
+  if (mp_plan_reserve_sums(env, plan)) return MOONPAD_OK;
   return mp_mysql_note(connection, mp_no_memory(&error), &error);
 }
 
@@ -339,16 +304,6 @@ static moonpad_status commit(mp_mysql_connection *connection) {
 
 /* ---- one transaction for all ---- */
 
-static int compare_sessions(const void *a, const void *b) {
-  const mp_session_ref *first = &((const answer *)a)->sent->plan->ref, *second = &((const answer *)b)->sent->plan->ref;
-  return (first->session > second->session) - (first->session < second->session);
-}
-
-static int compare_apps(const void *a, const void *b) {
-  const mp_session_ref *first = &((const answer *)a)->sent->plan->ref, *second = &((const answer *)b)->sent->plan->ref;
-  return (first->app > second->app) - (first->app < second->app);
-}
-
 /* Those sessions, or the users that are counted up. */
 static void lock_heads(mp_mysql_connection *connection, mp_scope scope, const answer *answers, size_t count) {
   bool is_user = scope == MP_SCOPE_USER;
@@ -357,7 +312,7 @@ static void lock_heads(mp_mysql_connection *connection, mp_scope scope, const an
                is_user ? "SELECT id FROM #users WHERE id IN (0" : "SELECT id FROM #sessions WHERE id IN (0");
   for (size_t i = 0; i < count; i++) {
     const mp_plan *plan = answers[i].sent->plan;
-    if ((heads_of(plan) & MP_HEAD(scope)) == 0) continue;
+    if ((mp_plan_heads(plan) & MP_HEAD(scope)) == 0) continue;
     mp_mysql_sql_integer(connection, ",", is_user ? plan->ref.user : plan->ref.session);
   }
   mp_mysql_sql(connection, ") ORDER BY id FOR UPDATE");
@@ -366,13 +321,13 @@ static void lock_heads(mp_mysql_connection *connection, mp_scope scope, const an
 /*
 ** Every transaction locks sessions before users before apps, and of each in one order, so that none
 ** waits for one that waits for it. The apps are locked by the plans themselves, as late as can be,
-** because most others want them. Where only sessions are locked, the order of the plans is enough.
+** because most others want them: the plans come in the order of their apps, or of their sessions
+** where only those are locked, and that is enough then.
 */
 static void lock_in_order(mp_mysql_connection *connection, answer *answers, size_t count) {
   unsigned heads = 0;
-  for (size_t i = 0; i < count; i++) heads |= heads_of(answers[i].sent->plan);
+  for (size_t i = 0; i < count; i++) heads |= mp_plan_heads(answers[i].sent->plan);
   bool has_sessions_alone = heads == MP_HEAD(MP_SCOPE_SESSION);
-  qsort(answers, count, sizeof *answers, has_sessions_alone ? compare_sessions : compare_apps);
   if (has_sessions_alone) return;
   lock_heads(connection, MP_SCOPE_SESSION, answers, count);
   lock_heads(connection, MP_SCOPE_USER, answers, count);

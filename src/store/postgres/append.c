@@ -11,10 +11,6 @@
 
 /* ---- sending ---- */
 
-static bool is_added(const mp_guarded *operation) {
-  return operation->kind == MP_GUARDED_ADD || operation->kind == MP_GUARDED_EXTEND;
-}
-
 static void add_numbers(mp_postgres_parameters *parameters, const int64_t numbers[MP_STORED_SCOPES]) {
   mp_postgres_begin_array(parameters, MP_PG_INT8);
   for (int scope = 0; scope < MP_STORED_SCOPES; scope++) mp_postgres_item_integer(parameters, numbers[scope]);
@@ -72,7 +68,7 @@ static void add_operation(mp_postgres_parameters *parameters, const mp_guarded *
 static void add_operations(mp_postgres_parameters *parameters, const mp_plan *plan, bool added) {
   static const mp_postgres_type types[] = {MP_PG_INT4, MP_PG_BYTEA, MP_PG_TEXT, MP_PG_INT8};
   size_t count = 0;
-  for (size_t i = 0; i < plan->count; i++) count += is_added(&plan->operations[i]) == added;
+  for (size_t i = 0; i < plan->count; i++) count += mp_plan_adds(&plan->operations[i]) == added;
   for (int column = OPERATION_SCOPE; column <= OPERATION_BASE; column++) {
     if (count == 0) {
       mp_postgres_add_null(parameters);
@@ -80,7 +76,7 @@ static void add_operations(mp_postgres_parameters *parameters, const mp_plan *pl
     }
     mp_postgres_begin_array(parameters, types[column]);
     for (size_t i = 0; i < plan->count; i++) {
-      if (is_added(&plan->operations[i]) != added) continue;
+      if (mp_plan_adds(&plan->operations[i]) != added) continue;
       add_operation(parameters, &plan->operations[i], (operation_column)column);
     }
     mp_postgres_end_array(parameters);
@@ -90,7 +86,7 @@ static void add_operations(mp_postgres_parameters *parameters, const mp_plan *pl
 /* The number, from 1, of an operation among those that add. */
 static int number_of(const mp_plan *plan, size_t operation) {
   int number = 0;
-  for (size_t i = 0; i <= operation; i++) number += is_added(&plan->operations[i]);
+  for (size_t i = 0; i <= operation; i++) number += mp_plan_adds(&plan->operations[i]);
   return number;
 }
 
@@ -149,35 +145,6 @@ typedef struct answer {
   bool is_complete; /* what the plan has found is in it */
 } answer;
 
-/* What the heads were before the plan decides what is whole, as in mp_look. */
-static void note_whole(const mp_plan *plan, mp_facts *facts, unsigned heads) {
-  const int64_t revisions[] = {facts->row.revision, facts->row.user_revision, facts->row.app_revision};
-  for (int scope = 0; scope < MP_STORED_SCOPES; scope++) {
-    int64_t before = revisions[scope] - ((heads & MP_HEAD(scope)) != 0);
-    facts->whole[scope] = plan->snapshot[scope] < before && plan->snapshot[scope] < facts->forgotten[scope];
-  }
-}
-
-static unsigned heads_of(const mp_plan *plan) {
-  unsigned heads = MP_HEAD(MP_SCOPE_SESSION);
-  for (size_t i = 0; i < plan->count; i++) heads |= MP_HEAD(plan->operations[i].scope);
-  return heads;
-}
-
-/*
-** A sum has its memory before it is sent: it is stored then, and there must be no want of memory to
-** say so. (Of an array nobody knows how long it will be.)
-*/
-static bool reserve_results(mp_env *env, mp_plan *plan) {
-  for (size_t i = 0; i < plan->count; i++) {
-    mp_guarded *operation = &plan->operations[i];
-    if (operation->kind != MP_GUARDED_ADD) continue;
-    operation->result = mp_value_new_integer(env, 0);
-    if (operation->result == NULL) return false;
-  }
-  return true;
-}
-
 static int64_t integer_of(moonpad_string json) {
   char digits[24];
   snprintf(digits, sizeof digits, "%.*s", (int)json.length, json.data);
@@ -188,7 +155,7 @@ static bool take_results(mp_env *env, mp_plan *plan, const PGresult *rows) {
   mp_postgres_array results = mp_postgres_array_of(rows, 0, RESULTS);
   moonpad_string json;
   for (size_t i = 0; i < plan->count; i++) {
-    if (!is_added(&plan->operations[i])) continue;
+    if (!mp_plan_adds(&plan->operations[i])) continue;
     if (!mp_postgres_next_item(&results, &json) || json.data == NULL) return false;
     mp_guarded *operation = &plan->operations[i];
     if (operation->kind == MP_GUARDED_ADD) {
@@ -227,7 +194,7 @@ static moonpad_status take_answer(void *context, const PGresult *rows, moonpad_e
   self->is_complete = PQntuples(rows) == 1 && mp_postgres_read_heads(rows, 0, NUMBERS, TIMES, &plan->facts) &&
                       take_results(env, plan, rows);
   if (!self->is_complete) return MOONPAD_OK;
-  note_whole(plan, &plan->facts, heads_of(plan));
+  mp_plan_note_whole(plan);
   plan->lacks_changes = !emit_changes(self->connection, plan, rows);
   if (plan->lacks_changes && plan->begin != NULL) plan->begin(plan->context);
   return MOONPAD_OK;
@@ -252,7 +219,7 @@ static void note_stored(mp_postgres_connection *connection, const answer *self) 
 static moonpad_status send_plan(mp_postgres_connection *connection, answer *self) {
   mp_postgres_parameters parameters;
   moonpad_error error;
-  if (!reserve_results(connection->store->remote.env, self->sent->plan)) {
+  if (!mp_plan_reserve_sums(connection->store->remote.env, self->sent->plan)) {
     return mp_postgres_note(connection, mp_no_memory(&error), &error);
   }
   mp_postgres_parameters_init(&parameters, connection);
@@ -261,16 +228,6 @@ static moonpad_status send_plan(mp_postgres_connection *connection, answer *self
 }
 
 /* ---- one transaction for all ---- */
-
-static int compare_sessions(const void *a, const void *b) {
-  const mp_session_ref *first = &((const answer *)a)->sent->plan->ref, *second = &((const answer *)b)->sent->plan->ref;
-  return (first->session > second->session) - (first->session < second->session);
-}
-
-static int compare_apps(const void *a, const void *b) {
-  const mp_session_ref *first = &((const answer *)a)->sent->plan->ref, *second = &((const answer *)b)->sent->plan->ref;
-  return (first->app > second->app) - (first->app < second->app);
-}
 
 /* Those sessions, or the users that are counted up. */
 static moonpad_status lock_heads(mp_postgres_connection *connection, mp_scope scope, const answer *answers,
@@ -281,7 +238,7 @@ static moonpad_status lock_heads(mp_postgres_connection *connection, mp_scope sc
   mp_postgres_begin_array(&parameters, MP_PG_INT8);
   for (size_t i = 0; i < count; i++) {
     const mp_plan *plan = answers[i].sent->plan;
-    if ((heads_of(plan) & MP_HEAD(scope)) == 0) continue;
+    if ((mp_plan_heads(plan) & MP_HEAD(scope)) == 0) continue;
     mp_postgres_item_integer(&parameters, is_user ? plan->ref.user : plan->ref.session);
   }
   mp_postgres_end_array(&parameters);
@@ -291,13 +248,13 @@ static moonpad_status lock_heads(mp_postgres_connection *connection, mp_scope sc
 /*
 ** Every transaction locks sessions before users before apps, and of each in one order, so that none
 ** waits for one that waits for it. The apps are locked by the plans themselves, as late as can be,
-** because most others want them. Where only sessions are locked, the order of the plans is enough.
+** because most others want them: the plans come in the order of their apps, or of their sessions
+** where only those are locked, and that is enough then.
 */
 static moonpad_status lock_in_order(mp_postgres_connection *connection, answer *answers, size_t count) {
   unsigned heads = 0;
-  for (size_t i = 0; i < count; i++) heads |= heads_of(answers[i].sent->plan);
+  for (size_t i = 0; i < count; i++) heads |= mp_plan_heads(answers[i].sent->plan);
   bool has_sessions_alone = heads == MP_HEAD(MP_SCOPE_SESSION);
-  qsort(answers, count, sizeof *answers, has_sessions_alone ? compare_sessions : compare_apps);
   if (has_sessions_alone) return MOONPAD_OK;
   moonpad_status status = lock_heads(connection, MP_SCOPE_SESSION, answers, count);
   return status == MOONPAD_OK ? lock_heads(connection, MP_SCOPE_USER, answers, count) : status;

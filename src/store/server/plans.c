@@ -1,5 +1,6 @@
 /* Plans (store/plan.h), until it is known what became of each. */
 #include <stdio.h>
+#include <stdlib.h>
 
 #include "base/condition.h"
 #include "base/error.h"
@@ -8,6 +9,61 @@
 bool mp_remote_is_untried(const mp_sent_plan *sent) {
   return sent->plan->error.code == MOONPAD_OK && sent->plan->outcome == MP_OUTCOME_NOT_TRIED;
 }
+
+/* ---- what a store needs to know of a plan ---- */
+
+bool mp_plan_adds(const mp_guarded *operation) {
+  return operation->kind == MP_GUARDED_ADD || operation->kind == MP_GUARDED_EXTEND;
+}
+
+unsigned mp_plan_heads(const mp_plan *plan) {
+  unsigned heads = MP_HEAD(MP_SCOPE_SESSION);
+  for (size_t i = 0; i < plan->count; i++) heads |= MP_HEAD(plan->operations[i].scope);
+  return heads;
+}
+
+bool mp_plan_reserve_sums(mp_env *env, mp_plan *plan) {
+  for (size_t i = 0; i < plan->count; i++) {
+    mp_guarded *operation = &plan->operations[i];
+    if (operation->kind != MP_GUARDED_ADD) continue;
+    operation->result = mp_value_new_integer(env, 0);
+    if (operation->result == NULL) return false;
+  }
+  return true;
+}
+
+void mp_plan_note_whole(mp_plan *plan) {
+  mp_facts *facts = &plan->facts;
+  const int64_t revisions[] = {facts->row.revision, facts->row.user_revision, facts->row.app_revision};
+  unsigned heads = mp_plan_heads(plan);
+  for (int scope = 0; scope < MP_STORED_SCOPES; scope++) {
+    int64_t before = revisions[scope] - ((heads & MP_HEAD(scope)) != 0);
+    facts->whole[scope] = plan->snapshot[scope] < before && plan->snapshot[scope] < facts->forgotten[scope];
+  }
+}
+
+/* ---- in order ---- */
+
+static int compare_sessions(const void *a, const void *b) {
+  const mp_session_ref *first = &(*(mp_sent_plan *const *)a)->plan->ref,
+                       *second = &(*(mp_sent_plan *const *)b)->plan->ref;
+  return (first->session > second->session) - (first->session < second->session);
+}
+
+static int compare_apps(const void *a, const void *b) {
+  const mp_session_ref *first = &(*(mp_sent_plan *const *)a)->plan->ref,
+                       *second = &(*(mp_sent_plan *const *)b)->plan->ref;
+  return (first->app > second->app) - (first->app < second->app);
+}
+
+static void sort(mp_sent_plan **plans, size_t count) {
+  unsigned heads = 0;
+  for (size_t i = 0; i < count; i++) heads |= mp_plan_heads(plans[i]->plan);
+  bool has_sessions_alone = heads == MP_HEAD(MP_SCOPE_SESSION);
+  if (count > 1) qsort(plans, count, sizeof *plans, has_sessions_alone ? compare_sessions : compare_apps);
+}
+
+/* ---- sending ---- */
 
 static size_t untried(mp_sent_plan *const *plans, size_t count, mp_sent_plan **left) {
   size_t found = 0;
@@ -42,6 +98,7 @@ void mp_remote_send_plans(void *context, mp_sent_plan *const *plans, size_t coun
     mp_remote_take(remote, until, &connection, &failure);
     if (connection != NULL) {
       mp_remote_clear_failure(connection);
+      sort(left, left_count);
       remote->ops->send(connection, left, left_count);
       failure = connection->failure;
       mp_remote_give_back(remote, connection);

@@ -81,7 +81,8 @@ typedef struct mp_remote_ops {
   */
   moonpad_status (*find_commit)(mp_remote_connection *connection, const mp_remote_attempt *once, bool *is_done);
   /*
-  ** Sends plans once. One that has neither an outcome nor a failure then is to be sent again, if
+  ** Sends plans once, which come in the order of their apps; or of their sessions, if they lock
+  ** nothing else. One that has neither an outcome nor a failure then is to be sent again, if
   ** that is worth while: connection->failure says so.
   */
   void (*send)(mp_remote_connection *connection, mp_sent_plan *const *plans, size_t count);
@@ -161,6 +162,17 @@ moonpad_status mp_remote_read(mp_store *store, mp_tx_function function, void *co
 void mp_remote_append(mp_store *store, mp_plan *plans, size_t count);
 /* An mp_send_plans. */
 void mp_remote_send_plans(void *store, mp_sent_plan *const *plans, size_t count);
+/* Does it add to what is stored, so that it has a result? */
+bool mp_plan_adds(const mp_guarded *operation);
+/* The heads that a plan counts up. */
+unsigned mp_plan_heads(const mp_plan *plan);
+/*
+** A sum has its memory before it is sent: it is stored then, and there must be no want of memory to
+** say so. (Of an array nobody knows how long it will be.) False: there is none now.
+*/
+bool mp_plan_reserve_sums(mp_env *env, mp_plan *plan);
+/* What the heads of a stored plan were before it decides what is whole, as in mp_look. */
+void mp_plan_note_whole(mp_plan *plan);
 /* It has neither an outcome nor a failure. */
 bool mp_remote_is_untried(const mp_sent_plan *sent);
 
