@@ -4,6 +4,8 @@
 #include <inttypes.h>
 #include <poll.h>
 #include <stdio.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "moonpad_stores.h"
 
@@ -239,6 +241,25 @@ moonpad_status faults_open(const char *url, int64_t busy_timeout_ms, moonpad_ser
   options.store_count = COUNT(stores);
   options.busy_timeout_ms = busy_timeout_ms;
   return moonpad_open(T(url), &options, service, &failure);
+}
+
+/* Many open it at the same time, when there is nothing yet. */
+void faults_open_by_many(const char *url) {
+  pid_t children[6];
+  for (size_t i = 0; i < COUNT(children); i++) {
+    children[i] = fork();
+    if (children[i] != 0) continue;
+    moonpad_service *service = NULL;
+    moonpad_status opened = faults_open(url, 20000, &service);
+    if (opened != MOONPAD_OK) fprintf(stderr, "%s\n", failure.message);
+    if (service != NULL) moonpad_service_release(service);
+    _exit(opened == MOONPAD_OK ? 0 : 1);
+  }
+  for (size_t i = 0; i < COUNT(children); i++) {
+    int status = 0;
+    waitpid(children[i], &status, 0);
+    assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+  }
 }
 
 /* ---- eight writers, and a server that dies ---- */

@@ -43,6 +43,9 @@ void own_server_end(own_server *server);
 /* Opens a service on a server's URL, whichever it is. */
 moonpad_status faults_open(const char *url, int64_t busy_timeout_ms, moonpad_service **service);
 
+/* Six processes open a URL at the same time, when there is nothing there yet. */
+void faults_open_by_many(const char *url);
+
 /* ---- eight writers ---- */
 
 #define WRITERS 8
