@@ -135,6 +135,22 @@ static void test_a_database_that_is_not_there_is_told(void **state) {
   assert_non_null(strstr(failure.message, "Unknown database"));
 }
 
+/* ---- durability ---- */
+
+static void test_less_durability_is_told_or_refused(void **state) {
+  (void)state;
+  own_server server;
+  moonpad_service *service = NULL;
+  char url[300];
+  own_server_make(&server, SCRIPT, "start", "--innodb-flush-log-at-trx-commit=2");
+  OK(faults_open(server.url, 1000, &service));
+  moonpad_service_release(service);
+  snprintf(url, sizeof url, "%s?strict=on", server.url);
+  FAILS(MOONPAD_UNSUPPORTED, faults_open(url, 1000, &service));
+  assert_non_null(strstr(failure.message, "innodb_flush_log_at_trx_commit"));
+  own_server_end(&server);
+}
+
 /* ---- TLS ---- */
 
 /* Two certificates for localhost, each signed by itself, in the folder. */
@@ -265,6 +281,7 @@ int main(void) {
       OWN(test_an_account_without_rights_is_told),
       OWN(test_what_no_packet_takes_is_refused),
       OWN(test_certificates_are_verified),
+      OWN(test_less_durability_is_told_or_refused),
       ON_STORE(test_a_wrong_password_is_told_without_it, "mysql:"),
       ON_STORE(test_a_database_that_is_not_there_is_told, "mysql:"),
       ON_STORE(test_tables_are_made_once, "mysql:"),

@@ -10,6 +10,7 @@
 # It listens on a free port of 127.0.0.1 (FOLDER/port) and on a socket, FOLDER/socket. Its account
 # root has no password on the socket; the URL's account has all rights on a database.
 set -u
+. "$(dirname "$0")/ports.sh"
 
 verb=$1 folder=$2
 shift 2
@@ -20,15 +21,6 @@ PATH=$PATH:/usr/sbin
 as_server() { env -u LD_PRELOAD TMPDIR="$folder" "$@" --user="$(id -un)"; }
 
 sql() { env -u LD_PRELOAD mariadb --no-defaults -N -u root -S "$folder/socket" moonpad -e "$1"; }
-
-free_port() {
-  local port
-  while :; do
-    port=$((20000 + RANDOM % 12000))
-    (exec 3<>"/dev/tcp/127.0.0.1/$port") 2>/dev/null || break
-  done
-  echo "$port"
-}
 
 is_up() { env -u LD_PRELOAD mariadb --no-defaults -u root -S "$folder/socket" -e "SELECT 1" >/dev/null 2>&1; }
 
@@ -48,7 +40,7 @@ run_server() { # OPTION...
   return 1
 }
 
-# Ports that others may take between the look and the start are tried again.
+# A port that somebody else takes between the look and the start is tried again.
 start_on_free_port() { # OPTION...
   local tries
   for tries in 1 2 3; do

@@ -13,6 +13,7 @@
 # It listens on a free port of 127.0.0.1 (FOLDER/port) and on a socket in FOLDER. Its superuser is
 # postgres, without a password on the socket; the URL's account owns a database.
 set -u
+. "$(dirname "$0")/ports.sh"
 
 verb=$1 folder=$2
 shift 2
@@ -27,18 +28,9 @@ as_server() {
 
 sql() { as_server "$programs/psql" -w -q -h "$folder" -p "$(cat "$folder/port")" -d postgres -c "$1"; }
 
-# Ports that others may take between the look and the start are tried again by `start_on_free_port`.
-free_port() {
-  local port
-  while :; do
-    port=$((20000 + RANDOM % 12000))
-    (exec 3<>"/dev/tcp/127.0.0.1/$port") 2>/dev/null || break
-  done
-  echo "$port"
-}
-
 run_server() { as_server "$programs/pg_ctl" -D "$data" -l "$folder/log" -w -t 60 -s start >/dev/null 2>&1; }
 
+# A port that somebody else takes between the look and the start is tried again.
 start_on_free_port() {
   local tries
   for tries in 1 2 3 4 5; do

@@ -164,18 +164,23 @@ static void add_variable(mp_mysql_connection *connection, size_t operation) {
 static const char *const owners[] = {"@mp_session", "@mp_user", "@mp_app"};
 static const char *const revisions[] = {"@mp_s", "@mp_u", "@mp_a"};
 
+/* The scope, the owner and the key of an operation, each with a comma behind it. */
+static void add_address(mp_mysql_connection *connection, const mp_guarded *operation) {
+  mp_mysql_integer(connection, (int64_t)operation->scope);
+  mp_mysql_sql(connection, ",");
+  mp_mysql_sql(connection, owners[operation->scope]);
+  mp_mysql_sql(connection, ",");
+  mp_mysql_bytes(connection, operation->key);
+  mp_mysql_sql(connection, ",");
+}
+
 static void add_sums(mp_mysql_connection *connection, const mp_plan *plan) {
   for (size_t i = 0; i < plan->count; i++) {
     const mp_guarded *operation = &plan->operations[i];
     if (!mp_plan_adds(operation)) continue;
     mp_mysql_begin_call(connection, NULL, NULL);
     mp_mysql_sql(connection, operation->kind == MP_GUARDED_ADD ? "CALL #sum_1(" : "CALL #extend_1(");
-    mp_mysql_integer(connection, (int64_t)operation->scope);
-    mp_mysql_sql(connection, ",");
-    mp_mysql_sql(connection, owners[operation->scope]);
-    mp_mysql_sql(connection, ",");
-    mp_mysql_bytes(connection, operation->key);
-    mp_mysql_sql(connection, ",");
+    add_address(connection, operation);
     mp_mysql_value(connection, operation->value);
     mp_mysql_sql_integer(connection, ",", plan->max_value_bytes);
     mp_mysql_sql(connection, ",");
@@ -213,12 +218,7 @@ static void add_keys(mp_mysql_connection *connection, const mp_plan *plan) {
   for (size_t i = 0; i < plan->count; i++) {
     const mp_guarded *operation = &plan->operations[i];
     mp_mysql_sql(connection, i == 0 ? "(" : ",(");
-    mp_mysql_integer(connection, (int64_t)operation->scope);
-    mp_mysql_sql(connection, ",");
-    mp_mysql_sql(connection, owners[operation->scope]);
-    mp_mysql_sql(connection, ",");
-    mp_mysql_bytes(connection, operation->key);
-    mp_mysql_sql(connection, ",");
+    add_address(connection, operation);
     if (mp_plan_adds(operation)) {
       add_variable(connection, i);
     } else {

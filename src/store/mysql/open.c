@@ -154,36 +154,22 @@ static void warn_without_tls(const mp_mysql *store) {
 
 /* ---- the first connection ---- */
 
-typedef struct durability {
-  bool is_full;
-} durability;
-
-static moonpad_status take_durability(void *context, const mp_mysql_row *row, moonpad_error *error) {
-  durability *found = context;
+static moonpad_status take_flush(void *context, const mp_mysql_row *row, moonpad_error *error) {
   (void)error;
-  found->is_full = mp_mysql_integer_of(row, 0) == 1;
+  *(int64_t *)context = mp_mysql_integer_of(row, 0);
   return MOONPAD_OK;
 }
 
 /* The client cannot choose this. */
 static moonpad_status check_durability(mp_mysql_connection *connection, moonpad_error *error) {
-  const mp_remote *remote = &connection->store->remote;
-  durability found = {true};
-  mp_mysql_begin(connection, take_durability, &found);
+  int64_t flush = 0;
+  mp_mysql_begin(connection, take_flush, &flush);
   mp_mysql_sql(connection, "SELECT @@global.innodb_flush_log_at_trx_commit");
   moonpad_status status = mp_mysql_round_trip(connection, error);
-  if (status != MOONPAD_OK || found.is_full || remote->durability != MOONPAD_DURABILITY_FULL) return status;
-  moonpad_error reason;
-  mp_fail(&reason, MOONPAD_UNSUPPORTED,
-          "%s: the server runs with innodb_flush_log_at_trx_commit other than 1: a crash of its machine can lose what "
-          "it has stored last",
-          remote->place);
-  if (remote->strict) {
-    if (error != NULL) *error = reason;
-    return MOONPAD_UNSUPPORTED;
-  }
-  mp_log(remote->env, MOONPAD_UNSUPPORTED, reason.message);
-  return MOONPAD_OK;
+  if (status != MOONPAD_OK || flush == 1) return status;
+  return mp_remote_is_less_durable(
+      &connection->store->remote,
+      "innodb_flush_log_at_trx_commit other than 1: a crash of its machine can lose what it has stored last", error);
 }
 
 static moonpad_status prepare(mp_remote_connection *base, moonpad_error *error) {

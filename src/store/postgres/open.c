@@ -157,23 +157,14 @@ static moonpad_status take_options(mp_postgres *store, moonpad_string rest, int6
 
 /* The client cannot choose this: a server without fsync loses what it has answered for. */
 static moonpad_status check_durability(mp_postgres_connection *connection, moonpad_error *error) {
-  const mp_postgres *store = connection->store;
   char *value = NULL;
   moonpad_status status = mp_postgres_ask_text(connection, "SELECT current_setting('fsync')", &value, error);
   bool is_safe = status != MOONPAD_OK || value == NULL || strcmp(value, "off") != 0;
   free(value);
-  if (is_safe || store->remote.durability != MOONPAD_DURABILITY_FULL) return status;
-  moonpad_error reason;
-  mp_fail(&reason, MOONPAD_UNSUPPORTED,
-          "%s: the server runs with fsync = off: a crash of its machine can lose what it "
-          "has stored, or damage it",
-          store->remote.place);
-  if (store->remote.strict) {
-    if (error != NULL) *error = reason;
-    return MOONPAD_UNSUPPORTED;
-  }
-  mp_log(store->remote.env, MOONPAD_UNSUPPORTED, reason.message);
-  return MOONPAD_OK;
+  if (is_safe) return status;
+  return mp_remote_is_less_durable(&connection->store->remote,
+                                   "fsync = off: a crash of its machine can lose what it has stored, or damage it",
+                                   error);
 }
 
 static const char forget_commits[] = "DELETE FROM commits WHERE time < now() - interval '1 day'";
@@ -212,7 +203,7 @@ static const mp_store_ops store_ops = {
     .append = mp_remote_append,
 };
 
-static const mp_remote_ops server_ops = {
+static const mp_remote_ops remote_ops = {
     .connect = mp_postgres_connect,
     .prepare = prepare,
     .start = mp_postgres_start,
@@ -240,7 +231,7 @@ moonpad_status mp_postgres_open_tables(mp_env *env, moonpad_string rest, const m
   mp_postgres *made = mp_allocate_zeroed(env, sizeof *made);
   if (made == NULL) return mp_no_memory(error);
   int64_t pool = DEFAULT_POOL;
-  mp_remote_init(&made->remote, env, &store_ops, &server_ops, options);
+  mp_remote_init(&made->remote, env, &store_ops, &remote_ops, options);
   made->tables = tables;
   moonpad_status status = take_options(made, rest, &pool, error);
   if (status == MOONPAD_OK) status = read_url(made, error);

@@ -1,8 +1,8 @@
 /*
 ** src/store/server: what the stores on servers have in common (remote.h): the pool of connections,
 ** appends that share a transaction, their own options in a URL, when to try again.
-** Does not belong here: anything that knows one server's protocol. Arrows: store/postgres includes
-** it; it includes store/, core/ and base/.
+** Does not belong here: anything that knows one server's protocol. Arrows: the stores on servers
+** include it; it includes store/, core/ and base/.
 **
 ** This file: the connections of a store. Each is used by one thread at a time. They are opened when
 ** they are needed, up to a limit.

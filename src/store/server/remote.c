@@ -47,6 +47,18 @@ void mp_remote_close(mp_store *store) {
   mp_pool_closed(&remote->pool);
 }
 
+moonpad_status mp_remote_is_less_durable(const mp_remote *remote, const char *what, moonpad_error *error) {
+  moonpad_error reason;
+  if (remote->durability != MOONPAD_DURABILITY_FULL) return MOONPAD_OK;
+  mp_fail(&reason, MOONPAD_UNSUPPORTED, "%s: the server runs with %s", remote->place, what);
+  if (!remote->strict) {
+    mp_log(remote->env, MOONPAD_UNSUPPORTED, reason.message);
+    return MOONPAD_OK;
+  }
+  if (error != NULL) *error = reason;
+  return MOONPAD_UNSUPPORTED;
+}
+
 moonpad_status mp_remote_check_open(mp_store *store, moonpad_error *error) {
   mp_remote *remote = (mp_remote *)store;
   moonpad_status status = mp_pool_enter(&remote->pool, error);

@@ -120,6 +120,11 @@ moonpad_status mp_remote_open(mp_remote *remote, int64_t connections, moonpad_er
 void mp_remote_destroy(mp_remote *remote);
 /* mp_store_ops.close. */
 void mp_remote_close(mp_store *store);
+/*
+** The server does not keep what `durability` asks for; `what` says how. The URL's option strict
+** makes that a failure, otherwise the log is told. Errors: unsupported.
+*/
+moonpad_status mp_remote_is_less_durable(const mp_remote *remote, const char *what, moonpad_error *error);
 /* For a call that needs no connection. Errors: closed. */
 moonpad_status mp_remote_check_open(mp_store *store, moonpad_error *error);
 
