@@ -126,7 +126,6 @@ int main(int count, char **arguments) {
                              .scheme = {"mysql", moonpad_mysql_store()},
                              .full_bound = 1.5,
                              .normal_bound = 1.5,
-                             .threads_bound = 1,
                              .connect = raw_connect,
                              .disconnect = raw_disconnect,
                              .make_tables = raw_make_tables,

@@ -24,7 +24,7 @@ if folder then core.setFolder(folder) end
 
 ---What `require "moonpad"` gives.
 ---@class moonpad
----@field open fun(url: string, config?: moonpad.Config): moonpad.Service "sqlite:PATH", "memory:", "postgresql://…"
+---@field open fun(url: string, config?: moonpad.Config): moonpad.Service "sqlite:PATH", "memory:" or a server's URL
 ---@field sessionService fun(url: string, config?: moonpad.Config): moonpad.Service ADK's name of `open`
 ---@field artifactService fun(url: string, config?: moonpad.ArtifactServiceConfig): moonpad.ArtifactService
 ---@field memoryService fun(url: string, config?: moonpad.MemoryServiceConfig): moonpad.MemoryService
