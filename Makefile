@@ -398,14 +398,15 @@ $(SPEC_MODULE): $(BUILD)/obj/spec/support/slow_store.o $(BUILD)/obj/spec/c/slow_
 	$(say) LINK $@
 	$(Q)$(LINK) -shared -o $@ $^ -Wl,--exclude-libs,ALL $(LIBS)
 
-# Places on the servers, for specs: build/spec/servers.so is `require "spec.servers"`.
+# Places on the servers, for specs: build/spec/servers.so is `require "spec.servers"`. It stays
+# loaded: what libmariadb keeps for the whole process would be lost with the library.
 $(BUILD)/obj/spec/support/servers.o: private MODULE_CFLAGS = $(LUA_CFLAGS)
 
 $(BUILD)/spec/servers.so: $(BUILD)/obj/spec/support/servers.o $(BUILD)/obj/spec/c/server_support.o \
 		$(BUILD)/obj/spec/c/mysql_support.o
 	@mkdir -p $(@D)
 	$(say) LINK $@
-	$(Q)$(LINK) -shared -o $@ $^ $(POSTGRES_LIBS) $(MYSQL_LIBS)
+	$(Q)$(LINK) -shared -Wl,-z,nodelete -o $@ $^ $(POSTGRES_LIBS) $(MYSQL_LIBS)
 
 # ---- Fuzz targets: one program for each spec/fuzz/fuzz_*.c ----
 
