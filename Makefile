@@ -80,6 +80,7 @@ EDITLINE_SOURCES := $(sort $(wildcard src/editline/*.c))
 REMOTE_SOURCES := $(sort $(wildcard src/store/server/*.c))
 POSTGRES_SOURCES := $(sort $(wildcard src/store/postgres/*.c))
 MYSQL_SOURCES := $(sort $(wildcard src/store/mysql/*.c))
+REDIS_SOURCES := $(sort $(wildcard src/store/redis/*.c))
 # Artifacts and memories on the servers, with what they share.
 POSTGRES_AGENT_SOURCES := $(sort $(wildcard src/agent_stores/postgres/*.c))
 MYSQL_AGENT_SOURCES := $(sort $(wildcard src/agent_stores/mysql/*.c))
@@ -93,6 +94,7 @@ EDITLINE_OBJECTS := $(call objects,$(EDITLINE_SOURCES))
 REMOTE_OBJECTS := $(call objects,$(REMOTE_SOURCES))
 POSTGRES_OBJECTS := $(call objects,$(POSTGRES_SOURCES))
 MYSQL_OBJECTS := $(call objects,$(MYSQL_SOURCES))
+REDIS_OBJECTS := $(call objects,$(REDIS_SOURCES))
 POSTGRES_AGENT_OBJECTS := $(call objects,$(POSTGRES_AGENT_SOURCES))
 MYSQL_AGENT_OBJECTS := $(call objects,$(MYSQL_AGENT_SOURCES))
 AGENT_SHARED_OBJECTS := $(call objects,$(AGENT_SHARED_SOURCES))
@@ -109,13 +111,17 @@ POSTGRES_CFLAGS ?= $(shell pkg-config --cflags libpq 2>/dev/null)
 POSTGRES_LIBS ?= $(shell pkg-config --libs libpq 2>/dev/null)
 MYSQL_CFLAGS ?= $(shell pkg-config --cflags libmariadb 2>/dev/null)
 MYSQL_LIBS ?= $(shell pkg-config --libs libmariadb 2>/dev/null)
+REDIS_CFLAGS ?= $(shell pkg-config --cflags hiredis 2>/dev/null)
+REDIS_LIBS ?= $(shell pkg-config --libs hiredis 2>/dev/null)
 OPTIONAL := $(BUILD)/moonpad/agent_stores_core.so $(BUILD)/moonpad/cli_core.so $(BUILD)/moonpad/process_core.so \
             $(if $(CURL_LIBS),$(BUILD)/moonpad/http_core.so) $(if $(SERVER_LIBS),$(BUILD)/moonpad/server_core.so) \
             $(if $(EDITLINE_LIBS),$(BUILD)/moonpad/editline_core.so) \
             $(if $(POSTGRES_LIBS),$(BUILD)/moonpad/postgres.so $(BUILD)/moonpad/postgres_agent_stores.so) \
-            $(if $(MYSQL_LIBS),$(BUILD)/moonpad/mysql.so $(BUILD)/moonpad/mysql_agent_stores.so)
+            $(if $(MYSQL_LIBS),$(BUILD)/moonpad/mysql.so $(BUILD)/moonpad/mysql_agent_stores.so) \
+            $(if $(REDIS_LIBS),$(BUILD)/moonpad/redis.so)
 STORE_LIBRARIES := $(if $(POSTGRES_LIBS),$(BUILD)/whole/libmoonpad_postgres.a) \
-                   $(if $(MYSQL_LIBS),$(BUILD)/whole/libmoonpad_mysql.a)
+                   $(if $(MYSQL_LIBS),$(BUILD)/whole/libmoonpad_mysql.a) \
+                   $(if $(REDIS_LIBS),$(BUILD)/whole/libmoonpad_redis.a)
 
 # `make V=1` shows the commands themselves.
 Q := $(if $(V),,@)
@@ -138,6 +144,7 @@ left-out:
 	$(if $(EDITLINE_LIBS),,@echo 'pkg-config knows no libedit: the command is built without editing of lines.')
 	$(if $(POSTGRES_LIBS),,@echo 'pkg-config knows no libpq: built without the store postgresql:.')
 	$(if $(MYSQL_LIBS),,@echo 'pkg-config knows no libmariadb: built without the store mysql:.')
+	$(if $(REDIS_LIBS),,@echo 'pkg-config knows no hiredis: built without the store redis:.')
 
 lib: $(LIBRARY) ## the C library alone: needs no Lua
 
@@ -206,13 +213,13 @@ endef
 
 $(BUILD)/flags: FORCE
 	$(call remember,$(COMPILE) | $(LUA_CFLAGS) | $(CURL_CFLAGS) | $(LIBEVENT_CFLAGS) | \
-		$(POSTGRES_CFLAGS) | $(MYSQL_CFLAGS) | $(LINK))
+		$(POSTGRES_CFLAGS) | $(MYSQL_CFLAGS) | $(REDIS_CFLAGS) | $(LINK))
 
 $(BUILD)/sources: FORCE
 	$(call remember,$(LIBRARY_SOURCES) | $(MODULE_SOURCES) | $(AGENT_STORES_SOURCES) | $(HTTP_SOURCES) | \
 		$(PROCESS_SOURCES) | $(SERVER_SOURCES) | $(CLI_SOURCES) | $(EDITLINE_SOURCES) | \
 		$(REMOTE_SOURCES) | $(POSTGRES_SOURCES) | $(POSTGRES_AGENT_SOURCES) | $(MYSQL_SOURCES) | \
-		$(MYSQL_AGENT_SOURCES) | $(TEST_SUPPORT))
+		$(MYSQL_AGENT_SOURCES) | $(REDIS_SOURCES) | $(TEST_SUPPORT))
 
 $(BUILD)/obj/%.o: %.c $(BUILD)/flags
 	@mkdir -p $(@D)
@@ -228,13 +235,15 @@ $(BUILD)/lua_sources.c: scripts/embed_lua.lua $(LUA_FILES) FORCE
 $(MODULE_OBJECTS) $(AGENT_STORES_OBJECTS) $(PROCESS_OBJECTS) $(CLI_OBJECTS): private MODULE_CFLAGS = $(LUA_CFLAGS)
 $(BUILD)/obj/spec/c/test_lua_%.o: private MODULE_CFLAGS = $(LUA_CFLAGS)
 $(BUILD)/obj/spec/c/server_support.o: private MODULE_CFLAGS = $(POSTGRES_CFLAGS)
-$(BUILD)/obj/spec/c/store_support.o: private MODULE_CFLAGS = $(POSTGRES_CFLAGS) $(MYSQL_CFLAGS)
+$(BUILD)/obj/spec/c/store_support.o: private MODULE_CFLAGS = $(POSTGRES_CFLAGS) $(MYSQL_CFLAGS) $(REDIS_CFLAGS)
 $(BUILD)/obj/spec/c/mysql_support.o: private MODULE_CFLAGS = $(MYSQL_CFLAGS)
+$(BUILD)/obj/spec/c/redis_support.o: private MODULE_CFLAGS = $(REDIS_CFLAGS)
 $(HTTP_OBJECTS): private MODULE_CFLAGS = $(LUA_CFLAGS) $(CURL_CFLAGS)
 $(SERVER_OBJECTS): private MODULE_CFLAGS = $(LUA_CFLAGS) $(LIBEVENT_CFLAGS)
 $(EDITLINE_OBJECTS): private MODULE_CFLAGS = $(LUA_CFLAGS) $(EDITLINE_CFLAGS)
 $(POSTGRES_OBJECTS): private MODULE_CFLAGS = $(POSTGRES_CFLAGS)
 $(MYSQL_OBJECTS): private MODULE_CFLAGS = $(MYSQL_CFLAGS)
+$(REDIS_OBJECTS): private MODULE_CFLAGS = $(REDIS_CFLAGS)
 $(POSTGRES_AGENT_OBJECTS): private MODULE_CFLAGS = $(LUA_CFLAGS) $(POSTGRES_CFLAGS)
 $(MYSQL_AGENT_OBJECTS): private MODULE_CFLAGS = $(LUA_CFLAGS) $(MYSQL_CFLAGS)
 $(BUILD)/obj/src/store_modules/%.o: private MODULE_CFLAGS = $(LUA_CFLAGS)
@@ -346,11 +355,18 @@ $(BUILD)/moonpad/mysql_agent_stores.so: $(MYSQL_AGENT_OBJECTS) $(AGENT_SHARED_OB
 	$(say) LINK $@
 	$(Q)$(LINK) -shared -Wl,-z,nodelete -o $@ $(filter %.o %.a,$^) -Wl,--exclude-libs,ALL $(MYSQL_LIBS) $(LIBS)
 
+$(BUILD)/moonpad/redis.so: $(REDIS_OBJECTS) $(REMOTE_OBJECTS) $(BUILD)/obj/src/store_modules/redis.o \
+		$(BUILD)/libmoonpad.a $(BUILD)/sources
+	@mkdir -p $(@D)
+	$(say) LINK $@
+	$(Q)$(LINK) -shared -Wl,-z,nodelete -o $@ $(filter %.o %.a,$^) -Wl,--exclude-libs,ALL $(REDIS_LIBS) $(LIBS)
+
 # For hosts in C, with the C library inside.
 $(BUILD)/whole/libmoonpad_postgres.a: $(POSTGRES_OBJECTS)
 $(BUILD)/whole/libmoonpad_mysql.a: $(MYSQL_OBJECTS)
-$(BUILD)/whole/libmoonpad_postgres.a $(BUILD)/whole/libmoonpad_mysql.a: $(REMOTE_OBJECTS) $(LIBRARY_OBJECTS) \
-		$(BUILD)/sources
+$(BUILD)/whole/libmoonpad_redis.a: $(REDIS_OBJECTS)
+$(BUILD)/whole/libmoonpad_postgres.a $(BUILD)/whole/libmoonpad_mysql.a $(BUILD)/whole/libmoonpad_redis.a: \
+		$(REMOTE_OBJECTS) $(LIBRARY_OBJECTS) $(BUILD)/sources
 	@mkdir -p $(@D)
 	$(say) AR $@
 	@rm -f $@
@@ -362,8 +378,9 @@ $(BUILD)/whole/libmoonpad_postgres.a $(BUILD)/whole/libmoonpad_mysql.a: $(REMOTE
 # src/process is test_process, that of src/server test_server.
 
 # They run on the servers, too.
-TEST_OBJECTS := $(call objects,$(TEST_SUPPORT)) $(POSTGRES_OBJECTS) $(MYSQL_OBJECTS) $(REMOTE_OBJECTS)
-TEST_LIBS := $(POSTGRES_LIBS) $(MYSQL_LIBS) -lcmocka
+TEST_OBJECTS := $(call objects,$(TEST_SUPPORT)) $(POSTGRES_OBJECTS) $(MYSQL_OBJECTS) $(REDIS_OBJECTS) \
+                $(REMOTE_OBJECTS)
+TEST_LIBS := $(POSTGRES_LIBS) $(MYSQL_LIBS) $(REDIS_LIBS) -lcmocka
 SERVER_AGENT_OBJECTS := $(if $(POSTGRES_LIBS),$(POSTGRES_AGENT_OBJECTS)) $(if $(MYSQL_LIBS),$(MYSQL_AGENT_OBJECTS))
 
 $(BUILD)/spec/c/test_lua_%: $(BUILD)/obj/spec/c/test_lua_%.o $(TEST_OBJECTS) $(BUILD)/libmoonpad_lua.a \
@@ -403,10 +420,10 @@ $(SPEC_MODULE): $(BUILD)/obj/spec/support/slow_store.o $(BUILD)/obj/spec/c/slow_
 $(BUILD)/obj/spec/support/servers.o: private MODULE_CFLAGS = $(LUA_CFLAGS)
 
 $(BUILD)/spec/servers.so: $(BUILD)/obj/spec/support/servers.o $(BUILD)/obj/spec/c/server_support.o \
-		$(BUILD)/obj/spec/c/mysql_support.o
+		$(BUILD)/obj/spec/c/mysql_support.o $(BUILD)/obj/spec/c/redis_support.o
 	@mkdir -p $(@D)
 	$(say) LINK $@
-	$(Q)$(LINK) -shared -Wl,-z,nodelete -o $@ $^ $(POSTGRES_LIBS) $(MYSQL_LIBS)
+	$(Q)$(LINK) -shared -Wl,-z,nodelete -o $@ $^ $(POSTGRES_LIBS) $(MYSQL_LIBS) $(REDIS_LIBS)
 
 # ---- Fuzz targets: one program for each spec/fuzz/fuzz_*.c ----
 
@@ -459,6 +476,7 @@ install-lib: lib $(BUILD)/whole/libmoonpad_lua.a $(STORE_LIBRARIES) ## the heade
 	@$(call pc,-lua)
 	@$(if $(POSTGRES_LIBS),$(call pc,-postgres))
 	@$(if $(MYSQL_LIBS),$(call pc,-mysql))
+	@$(if $(REDIS_LIBS),$(call pc,-redis))
 
 install-lua: $(BUILD)/moonpad/core.so $(OPTIONAL) left-out ## the Lua module and the moonpad command alone
 	@echo "Installing the Lua module and the command: $(DESTDIR)$(LUA_LMOD), $(DESTDIR)$(LUA_CMOD), $(DESTDIR)$(BINDIR)"
@@ -482,7 +500,8 @@ uninstall: ## removes what `make install` with the same variables has put there
 	rm -f '$(DESTDIR)$(LIBDIR)/libmoonpad.a' '$(DESTDIR)$(LIBDIR)/libmoonpad_lua.a' '$(DESTDIR)$(LIBDIR)/libmoonpad.so' \
 	      '$(DESTDIR)$(LIBDIR)/$(SONAME)' '$(DESTDIR)$(LIBDIR)/libmoonpad.so.$(VERSION)'
 	rm -f '$(DESTDIR)$(LIBDIR)/libmoonpad_postgres.a' '$(DESTDIR)$(PKGCONFIGDIR)/moonpad-postgres.pc' \
-	      '$(DESTDIR)$(LIBDIR)/libmoonpad_mysql.a' '$(DESTDIR)$(PKGCONFIGDIR)/moonpad-mysql.pc'
+	      '$(DESTDIR)$(LIBDIR)/libmoonpad_mysql.a' '$(DESTDIR)$(PKGCONFIGDIR)/moonpad-mysql.pc' \
+	      '$(DESTDIR)$(LIBDIR)/libmoonpad_redis.a' '$(DESTDIR)$(PKGCONFIGDIR)/moonpad-redis.pc'
 	rm -f '$(DESTDIR)$(PKGCONFIGDIR)/moonpad.pc' '$(DESTDIR)$(PKGCONFIGDIR)/moonpad-lua.pc' '$(DESTDIR)$(BINDIR)/moonpad'
 	rm -rf '$(DESTDIR)$(LUA_LMOD)/moonpad' '$(DESTDIR)$(LUA_CMOD)/moonpad' '$(DESTDIR)$(DOCDIR)'
 	rm -f '$(DESTDIR)$(COMPLETIONDIR)/moonpad'

@@ -86,7 +86,7 @@ headers() {
   done
   {
     nm -D --defined-only "$build"/libmoonpad.so.0
-    nm --defined-only "$build"/libmoonpad_lua.a "$build"/whole/libmoonpad_{postgres,mysql}.a |
+    nm --defined-only "$build"/libmoonpad_lua.a "$build"/whole/libmoonpad_{postgres,mysql,redis}.a |
       grep -E ' T (moonpad_|luaopen_)'
   } | awk '{ print $3 }' | lua5.4 scripts/check_header.lua include/*.h
 }
@@ -123,7 +123,7 @@ layers() {
     echo "The C core must not include Lua's headers."
     return 1
   fi
-  local modules='#include *"(agent_stores|http|process|server|store/(server|postgres|mysql))/'
+  local modules='#include *"(agent_stores|http|process|server|store/(server|postgres|mysql|redis))/'
   if grep -nE "$modules" -r src/base src/core src/service src/store/*.[ch] src/store/memory src/store/sqlite \
     src/lua; then
     echo "The core does without its modules."
@@ -146,7 +146,7 @@ layers() {
       { echo "src/lua calls $name, which service/binding.h does not name."; return 1; }
   done
   for file in "$build"/libmoonpad.a "$build"/libmoonpad_lua.a "$build/moonpad/core.so"; do
-    if nm "$file" | grep -E ' mp_(artifacts|memories|sqlite_tables|http|process|remote|postgres|mysql)_'; then
+    if nm "$file" | grep -E ' mp_(artifacts|memories|sqlite_tables|http|process|remote|postgres|mysql|redis)_'; then
       echo "$file holds what belongs to a module."
       return 1
     fi

@@ -234,7 +234,10 @@ void own_server_end(own_server *server) {
 }
 
 moonpad_status faults_open(const char *url, int64_t busy_timeout_ms, moonpad_service **service) {
-  const moonpad_store_scheme stores[] = {{"postgresql", moonpad_postgres_store()}, {"mysql", moonpad_mysql_store()}};
+  const moonpad_store_scheme stores[] = {{"postgresql", moonpad_postgres_store()},
+                                         {"mysql", moonpad_mysql_store()},
+                                         {"redis", moonpad_redis_store()},
+                                         {"redis+unix", moonpad_redis_store()}};
   moonpad_options options;
   moonpad_options_init(&options);
   options.stores = stores;

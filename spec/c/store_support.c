@@ -15,6 +15,7 @@
 #include "slow_store.h"
 #include "store/mysql/mysql.h"
 #include "store/postgres/postgres.h"
+#include "store/redis/redis.h"
 #include "store_support.h"
 
 /* ---- the stores ---- */
@@ -23,6 +24,7 @@ static const struct moonpad_store_opener memory = {MP_STORE_VERSION, mp_memory_o
 static const struct moonpad_store_opener sqlite = {MP_STORE_VERSION, mp_sqlite_open};
 static const struct moonpad_store_opener postgres = {MP_STORE_VERSION, mp_postgres_open};
 static const struct moonpad_store_opener mysql = {MP_STORE_VERSION, mp_mysql_open};
+static const struct moonpad_store_opener redis = {MP_STORE_VERSION, mp_redis_open};
 
 /* One line for each store that runs the suite. */
 static const store_kind kinds[] = {
@@ -33,6 +35,7 @@ static const store_kind kinds[] = {
     {"example:", &example_store_opener, .counts_memory = true, .is_slow = true},
     {"postgresql:", &postgres, .server = "MOONPAD_TEST_POSTGRESQL", .is_slow = true, .has = STORE_HOUSEKEEPING},
     {"mysql:", &mysql, .server = "MOONPAD_TEST_MYSQL", .is_slow = true, .has = STORE_HOUSEKEEPING},
+    {"redis:", &redis, .server = "MOONPAD_TEST_REDIS", .is_slow = true, .has = STORE_HOUSEKEEPING},
 };
 #define KINDS (sizeof kinds / sizeof *kinds)
 static const store_kind *kind_under_test; /* set before each run of the suite */

@@ -7,7 +7,9 @@ local storeModules = {}
 -- By scheme. libpq knows its own by either name.
 local POSTGRES <const> = { sessions = "moonpad.postgres", others = "moonpad.postgres_agent_stores" }
 local MYSQL <const> = { sessions = "moonpad.mysql", others = "moonpad.mysql_agent_stores" }
-local MODULES <const> = { postgresql = POSTGRES, postgres = POSTGRES, mysql = MYSQL }
+local REDIS <const> = { sessions = "moonpad.redis" }
+local MODULES <const> = { postgresql = POSTGRES, postgres = POSTGRES, mysql = MYSQL, redis = REDIS,
+  ["redis+unix"] = REDIS }
 
 local function schemeOf(url)
   return type(url) == "string" and url:match "^(%a[%w+.-]*):" or nil
