@@ -9,7 +9,7 @@ cd "$(dirname "$0")/.."
 
 packages="make gcc libc6-dev pkg-config lua5.4 liblua5.4-dev libsqlite3-dev lua-argparse \
   lua-busted lua-cjson libcmocka-dev libcurl4-openssl-dev libevent-dev libhttp-parser-dev libedit-dev \
-  libpq-dev postgresql libmariadb-dev mariadb-server-core mariadb-client-core libhiredis-dev redis-server \
+  libpq-dev postgresql libmariadb-dev mariadb-server-core mariadb-client-core libhiredis-dev redis-tools \
   lua-socket openssl sqlite3 util-linux bsdutils"
 if [ "${1:-}" = check ]; then
   # chromium: the web pages are tried in it.
@@ -91,17 +91,6 @@ case " $missing " in *" postgresql "*)
   echo "create_main_cluster = false" | $as_root tee $settings/moonpad.conf >/dev/null
   # shellcheck disable=SC2064 # as it is now
   trap "$as_root rm -f $settings/moonpad.conf" EXIT
-  ;;
-esac
-# Debian's package would start a server: whatever is installed starts none now.
-case " $missing " in *" redis-server "*)
-  policy=/usr/sbin/policy-rc.d
-  if [ ! -e $policy ]; then
-    printf '#!/bin/sh\nexit 101\n' | $as_root tee $policy >/dev/null
-    $as_root chmod 755 $policy
-    # shellcheck disable=SC2064 # as it is now
-    trap "$as_root rm -f $policy ${settings:+$settings/moonpad.conf}" EXIT
-  fi
   ;;
 esac
 # shellcheck disable=SC2086 # both are lists of words

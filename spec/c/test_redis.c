@@ -1,13 +1,9 @@
 /*
-** Redis and what happens to servers and networks: round trips are counted, answers lost, a server
-** killed, full, or not allowed to do what it should. spec/c/link.h stands between where a network
-** has to fail.
+** Redis: its scripts, hosts and replicas, what it has no room for, or does not allow; its keys. What
+** every server has to stand is in test_server_faults.c.
 */
 #include <stdio.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
-#include "base/condition.h"
 #include "redis_support.h"
 #include "server_faults.h"
 #include "server_support.h"
@@ -21,42 +17,6 @@ static const char *behind_scheme(const host *self) {
 
 static void says(const char *text) {
   if (strstr(failure.message, text) == NULL) fail_msg("no \"%s\" in: %s", text, failure.message);
-}
-
-static void test_round_trips(void **state) {
-  (void)state;
-  linked scene;
-  linked_open(&scene, "redis:", "");
-  moonpad_session *session = host_create(scene.self, "s", "{\"n\":1,\"app:n\":1}"), *other = host_get(scene.self, "s");
-  moonpad_session_list *list = NULL;
-  moonpad_session_name name = host_name("s");
-  moonpad_value value, by = moonpad_integer(2);
-  moonpad_buffer json = {0};
-  bool existed;
-  TAKES(1, host_append(session, "{\"k\":1}"));
-  TAKES(1, host_append(session, "{\"k\":1,\"user:k\":2,\"app:k\":3}"));
-  /* An object that is behind, and others have changed what it adds to. */
-  TAKES(1, faults_increment(session, "app:n"));
-  TAKES(1, faults_increment(other, "app:n"));
-  TAKES(1, faults_increment(session, "n"));
-  TAKES(1, faults_increment(other, "user:new"));
-  TAKES(1, OK(moonpad_refresh(session, &failure)));
-  TAKES(1, moonpad_session_free(host_get(scene.self, "s")));
-  TAKES(1, OK(moonpad_list_sessions(scene.self->service, T("app"), NULL, &list, &failure)));
-  moonpad_session_list_free(list);
-  TAKES(1, OK(moonpad_get_user_state(scene.self->service, T("app"), T("u"), &json, &failure)));
-  moonpad_buffer_free(&json);
-  /*
-  ** What the service decides in a transaction: the questions, and the commit. A session that is
-  ** made is looked at, for the keys of its user and app.
-  */
-  TAKES(2, OK(moonpad_update_user_state(scene.self->service, T("app"), T("u"), T("{\"x\":1}"), T("[]"), &failure)));
-  TAKES(2, OK(moonpad_increment_app_state(scene.self->service, T("app"), T("n"), &by, &value, &failure)));
-  TAKES(3, moonpad_session_free(host_create(scene.self, "t", "{\"n\":1,\"app:n\":1}")));
-  moonpad_session_free(other);
-  TAKES(2, OK(moonpad_delete_session(scene.self->service, &name, &existed, &failure)));
-  moonpad_session_free(session);
-  linked_close(&scene);
 }
 
 /* A server that has forgotten the scripts is told them again. */
@@ -85,43 +45,6 @@ static void test_forgotten_scripts(void **state) {
   own_server_end(&server);
 }
 
-static void test_what_is_lost_takes_effect_once(void **state) {
-  (void)state;
-  linked scene;
-  linked_open(&scene, "redis:", "");
-  faults_lose_each_round_trip(&scene);
-  linked_close(&scene);
-}
-
-static void test_the_answer_about_a_commit_is_lost_as_well(void **state) {
-  (void)state;
-  linked scene;
-  linked_open(&scene, "redis:", "");
-  faults_lose_commit_and_answer(&scene, 2);
-  linked_close(&scene);
-}
-
-/* ---- a server that says nothing, or is too old ---- */
-
-static void test_a_silent_server_is_given_up(void **state) {
-  (void)state;
-  linked scene;
-  linked_open(&scene, "redis:", "");
-  scene.self->options.busy_timeout_ms = 100;
-  host_reopen(scene.self);
-  moonpad_session *session = host_create(scene.self, "s", "{}");
-  link_break(scene.link, LINK_HANG, 1);
-  double started = mp_monotonic();
-  FAILS(MOONPAD_STORAGE, moonpad_append_event(session, T("{\"id\":\"e\",\"author\":\"a\"}"), NULL, &failure));
-  says("may have been stored");
-  assert_true(mp_monotonic() - started < 30);
-  link_mend(scene.link);
-  OK(moonpad_append_event(session, T("{\"id\":\"e\",\"author\":\"a\"}"), NULL, &failure));
-  assert_int_equal(moonpad_session_revision(session), 1);
-  moonpad_session_free(session);
-  linked_close(&scene);
-}
-
 static void test_an_old_server_is_refused(void **state) {
   (void)state;
   linked scene;
@@ -138,29 +61,7 @@ static void test_an_old_server_is_refused(void **state) {
   linked_close(&scene);
 }
 
-/* ---- a server that dies ---- */
-
-static void test_a_killed_server_loses_nothing(void **state) {
-  (void)state;
-  own_server server;
-  writer writers[WRITERS];
-  atomic_bool ends = false;
-  moonpad_service *service = NULL;
-  own_server_make(&server, SCRIPT, "start", "");
-  OK(faults_open(server.url, 60000, &service));
-  writers_start(writers, service, &ends);
-  for (int i = 0; i < 3; i++) {
-    pause_for(300);
-    own_server_run(&server, "kill", "");
-    own_server_run(&server, "again", "");
-  }
-  pause_for(300);
-  atomic_store(&ends, true);
-  writers_check(writers, service);
-  for (int i = 0; i < WRITERS; i++) assert_int_equal(writers[i].unknown, 0);
-  moonpad_service_release(service);
-  own_server_end(&server);
-}
+/* ---- several hosts ---- */
 
 /* Of two hosts the first is not there, and of two the first may not be written to. */
 static void test_the_host_that_can_be_written_to_is_found(void **state) {
@@ -397,23 +298,7 @@ static void test_a_wrong_password_is_told_without_it(void **state) {
   says("refuses the user or the password");
 }
 
-/* ---- processes, keys ---- */
-
-static void test_a_forked_child_is_refused(void **state) {
-  host *self = *state;
-  moonpad_session *session = host_create(self, "s", "{}");
-  pid_t child = fork();
-  if (child == 0) {
-    moonpad_error error;
-    _exit(moonpad_refresh(session, &error) == MOONPAD_CLOSED ? 0 : 1);
-  }
-  int status = 0;
-  waitpid(child, &status, 0);
-  assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
-  host_append(session, "{\"k\":1}");
-  STATE(session, "{\"k\":1}");
-  moonpad_session_free(session);
-}
+/* ---- keys ---- */
 
 static void test_keys_of_others_are_refused(void **state) {
   host *self = *state;
@@ -594,13 +479,8 @@ static void test_long_histories(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      OWN(test_round_trips),
       OWN(test_forgotten_scripts),
-      OWN(test_what_is_lost_takes_effect_once),
-      OWN(test_the_answer_about_a_commit_is_lost_as_well),
-      OWN(test_a_silent_server_is_given_up),
       OWN(test_an_old_server_is_refused),
-      OWN(test_a_killed_server_loses_nothing),
       OWN(test_the_host_that_can_be_written_to_is_found),
       OWN(test_a_socket),
       OWN(test_replicas_are_waited_for),
@@ -610,7 +490,6 @@ int main(void) {
       OWN(test_an_account_without_rights_is_told),
       ON_STORE(test_durability_is_the_servers, "redis:"),
       ON_STORE(test_a_wrong_password_is_told_without_it, "redis:"),
-      ON_STORE(test_a_forked_child_is_refused, "redis:"),
       ON_STORE(test_keys_of_others_are_refused, "redis:"),
       ON_STORE(test_a_damaged_session_is_told, "redis:"),
       ON_STORE(test_names_are_never_syntax, "redis:"),

@@ -32,9 +32,15 @@ run_server() { # SETTING VALUE...
     settings+=("--$1" "$2")
     shift 2
   done
-  env -u LD_PRELOAD redis-server --port "$(cat "$folder/port")" --bind 127.0.0.1 --unixsocket "$folder/socket" \
-    --dir "$folder" --logfile "$folder/log" --pidfile "$folder/pid" --requirepass secret --masterauth secret \
-    --appendonly yes --appendfsync always --save "" --repl-diskless-sync-delay 0 --daemonize no "${settings[@]}" >/dev/null 2>&1 </dev/null &
+  # Debian's redis-tools have the server under another name; its package redis-server has little more
+  # than a unit that starts one with the machine.
+  (
+    unset LD_PRELOAD
+    exec -a redis-server "$(command -v redis-server || command -v redis-check-rdb)" --port "$(cat "$folder/port")" \
+      --bind 127.0.0.1 --unixsocket "$folder/socket" --dir "$folder" --logfile "$folder/log" --pidfile "$folder/pid" \
+      --requirepass secret --masterauth secret --appendonly yes --appendfsync always --save "" \
+      --repl-diskless-sync-delay 0 --daemonize no "${settings[@]}"
+  ) >/dev/null 2>&1 </dev/null &
   server=$!
   for tries in $(seq 1200); do
     [ "$(run ping 2>/dev/null)" != PONG ] || return 0
@@ -58,7 +64,7 @@ start_on_free_port() { # SETTING VALUE...
 
 case $verb in
   start)
-    for program in redis-server redis-cli; do
+    for program in redis-check-rdb redis-cli; do
       command -v $program >/dev/null || { echo "no Redis server is installed: make deps" >&2; exit 1; }
     done
     mkdir -p "$folder" && chmod 755 "$folder" || exit 1

@@ -10,10 +10,6 @@
 
 #define KEYS 13
 
-static bool is_added(const mp_guarded *operation) {
-  return operation->kind == MP_GUARDED_ADD || operation->kind == MP_GUARDED_EXTEND;
-}
-
 /* ---- the keys ---- */
 
 static void begin_key(mp_redis_arguments *out, const mp_redis *store, const mp_plan *plan) {
@@ -117,36 +113,11 @@ static void add_plan(mp_redis_arguments *out, const mp_redis *store, const mp_pl
 
 /* ---- the answer ---- */
 
-/* What the heads were before the plan decides what is whole, as in mp_look. */
-static void note_whole(const mp_plan *plan, mp_facts *facts) {
-  unsigned heads = MP_HEAD(MP_SCOPE_SESSION);
-  for (size_t i = 0; i < plan->count; i++) heads |= MP_HEAD(plan->operations[i].scope);
-  const int64_t revisions[] = {facts->row.revision, facts->row.user_revision, facts->row.app_revision};
-  for (int scope = 0; scope < MP_STORED_SCOPES; scope++) {
-    int64_t before = revisions[scope] - ((heads & MP_HEAD(scope)) != 0);
-    facts->whole[scope] = plan->snapshot[scope] < before && plan->snapshot[scope] < facts->forgotten[scope];
-  }
-}
-
-/*
-** A sum has its memory before it is sent: it is stored then, and there must be no want of memory to
-** say so. (Of an array nobody knows how long it will be.)
-*/
-static bool reserve_results(mp_env *env, mp_plan *plan) {
-  for (size_t i = 0; i < plan->count; i++) {
-    mp_guarded *operation = &plan->operations[i];
-    if (operation->kind != MP_GUARDED_ADD) continue;
-    operation->result = mp_value_new_integer(env, 0);
-    if (operation->result == NULL) return false;
-  }
-  return true;
-}
-
 static bool take_results(mp_env *env, mp_plan *plan, const redisReply *results) {
   size_t next = 0;
   for (size_t i = 0; i < plan->count; i++) {
     mp_guarded *operation = &plan->operations[i];
-    if (!is_added(operation)) continue;
+    if (!mp_plan_adds(operation)) continue;
     const redisReply *json = mp_redis_item(results, next++);
     if (mp_redis_string(json).data == NULL) return false;
     if (operation->kind == MP_GUARDED_ADD) {
@@ -180,7 +151,7 @@ static void take_stored(mp_redis_connection *connection, mp_plan *plan, const re
     plan->outcome = MP_OUTCOME_DUPLICATE;
     return;
   }
-  note_whole(plan, &plan->facts);
+  mp_plan_note_whole(plan);
   plan->lacks_changes = !emit_changes(connection, plan, mp_redis_item(reply, 3));
   if (plan->lacks_changes && plan->begin != NULL) plan->begin(plan->context);
   plan->outcome = MP_OUTCOME_STORED;
@@ -218,7 +189,7 @@ static bool send_plan(mp_redis_connection *connection, mp_sent_plan *sent, bool 
   mp_plan_forget(env, plan);
   if (plan->begin != NULL) plan->begin(plan->context);
   mp_redis_arguments_init(&arguments, env);
-  bool has_room = reserve_results(env, plan);
+  bool has_room = mp_plan_reserve_sums(env, plan);
   if (!has_room) mp_redis_note(connection, mp_no_memory(&error), &error);
   if (has_room) add_plan(&arguments, connection->store, plan);
   const mp_redis_arguments *parts[] = {&arguments};

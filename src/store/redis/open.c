@@ -198,14 +198,7 @@ static moonpad_status check_durability(mp_redis_connection *connection, moonpad_
   const char *risk = find_risk(connection, &is_told);
   if (!is_told) risk = guess_risk(connection);
   if (risk == NULL) return MOONPAD_OK;
-  moonpad_error reason;
-  mp_fail(&reason, MOONPAD_UNSUPPORTED, "%s: the server runs %s", remote->place, risk);
-  if (remote->strict) {
-    if (error != NULL) *error = reason;
-    return MOONPAD_UNSUPPORTED;
-  }
-  mp_log(remote->env, MOONPAD_UNSUPPORTED, reason.message);
-  return MOONPAD_OK;
+  return mp_remote_is_less_durable(remote, risk, error);
 }
 
 #define SCHEMA "1"

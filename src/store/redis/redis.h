@@ -138,6 +138,12 @@ redisReply *mp_redis_command(mp_redis_connection *connection, const char *comman
 */
 moonpad_status mp_redis_wait_for_replicas(mp_redis_connection *connection, moonpad_error *error);
 
+/*
+** From now on scripts and commands go where the keys of this app are. Nothing to do while there is
+** one server.
+*/
+moonpad_status mp_redis_go_to_app(mp_redis_connection *connection, moonpad_string app_name, moonpad_error *error);
+
 /* ---- replies.c ---- */
 
 /* An item of an array. NULL: there is none. */

@@ -146,3 +146,8 @@ moonpad_status mp_redis_wait_for_replicas(mp_redis_connection *connection, moonp
   if (error != NULL) *error = reason;
   return mp_redis_note(connection, status, &reason);
 }
+
+moonpad_status mp_redis_go_to_app(mp_redis_connection *connection, moonpad_string app_name, moonpad_error *error) {
+  (void)connection, (void)app_name, (void)error;
+  return MOONPAD_OK;
+}

@@ -50,7 +50,7 @@ void mp_remote_close(mp_store *store) {
 moonpad_status mp_remote_is_less_durable(const mp_remote *remote, const char *what, moonpad_error *error) {
   moonpad_error reason;
   if (remote->durability != MOONPAD_DURABILITY_FULL) return MOONPAD_OK;
-  mp_fail(&reason, MOONPAD_UNSUPPORTED, "%s: the server runs with %s", remote->place, what);
+  mp_fail(&reason, MOONPAD_UNSUPPORTED, "%s: the server runs %s", remote->place, what);
   if (!remote->strict) {
     mp_log(remote->env, MOONPAD_UNSUPPORTED, reason.message);
     return MOONPAD_OK;
