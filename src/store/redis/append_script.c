@@ -1,7 +1,8 @@
 /* The script that carries out a plan (append.c). */
 #include "store/redis/redis.h"
 
-/* clang-format off: one line of Lua on each line. */
+/* One line of Lua on each line. */
+/* clang-format off */
 static const char source[] =
     "-- A plan (store/plan.h). Checks first, then what cannot fail: a script is not rolled back.\n"
     "-- KEYS: of the session head, values, revisions, events, ids of events; of the user and of the app\n"

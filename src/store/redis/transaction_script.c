@@ -1,7 +1,8 @@
 /* The script of all transactions (tx.c). */
 #include "store/redis/redis.h"
 
-/* clang-format off: one line of Lua on each line. */
+/* One line of Lua on each line. */
+/* clang-format off */
 static const char source[] =
     "-- A question of a transaction, or its commit. What the transaction has written is laid over what is\n"
     "-- stored (pages): so later questions see it, and nothing is stored before all of it is known to fit.\n"
