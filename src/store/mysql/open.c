@@ -169,7 +169,8 @@ static moonpad_status check_durability(mp_mysql_connection *connection, moonpad_
   if (status != MOONPAD_OK || flush == 1) return status;
   return mp_remote_is_less_durable(
       &connection->store->remote,
-      "with innodb_flush_log_at_trx_commit other than 1: a crash of its machine can lose what it has stored last", error);
+      "with innodb_flush_log_at_trx_commit other than 1: a crash of its machine can lose what it has stored last",
+      error);
 }
 
 static moonpad_status prepare(mp_remote_connection *base, moonpad_error *error) {
