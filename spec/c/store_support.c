@@ -35,7 +35,7 @@ static const store_kind kinds[] = {
     {"example:", &example_store_opener, .counts_memory = true, .is_slow = true},
     {"postgresql:", &postgres, .server = "MOONPAD_TEST_POSTGRESQL", .is_slow = true, .has = STORE_HOUSEKEEPING},
     {"mysql:", &mysql, .server = "MOONPAD_TEST_MYSQL", .is_slow = true, .has = STORE_HOUSEKEEPING},
-    {"redis:", &redis, .server = "MOONPAD_TEST_REDIS", .is_slow = true, .has = STORE_HOUSEKEEPING},
+    {"redis:", &redis, .server = "MOONPAD_TEST_REDIS", .is_slow = true, .has = STORE_HOUSEKEEPING & ~STORE_TOKENS},
 };
 #define KINDS (sizeof kinds / sizeof *kinds)
 static const store_kind *kind_under_test; /* set before each run of the suite */

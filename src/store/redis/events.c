@@ -47,8 +47,10 @@ static moonpad_status emit_event(const event_walk *self, const redisReply *rows,
 /* A part of the walk; *goes_on: there may be more, and the query is for the rest. */
 static moonpad_status take_part(event_walk *self, bool *goes_on) {
   redisReply *reply = NULL;
+  moonpad_status status = mp_redis_enter(self->tx, self->session, self->error);
+  if (status != MOONPAD_OK) return status;
   add_question(self);
-  moonpad_status status = mp_redis_ask(self->tx, MP_REDIS_READS_EVENTS, &reply, self->error);
+  status = mp_redis_ask(self->tx, MP_REDIS_READS_EVENTS, &reply, self->error);
   if (status != MOONPAD_OK) return status;
   const redisReply *rows = mp_redis_item(reply, 2);
   for (size_t i = 0; status == MOONPAD_OK && i + 3 < mp_redis_count(rows); i += MP_REDIS_EVENT_ITEMS) {
@@ -119,8 +121,10 @@ moonpad_status mp_redis_each_base_key(mp_tx *base, const mp_session_ref *session
                                       moonpad_error *error) {
   mp_redis_tx *tx = mp_redis_tx_of(base);
   redisReply *reply = NULL;
+  moonpad_status status = mp_redis_enter(tx, session, error);
+  if (status != MOONPAD_OK) return status;
   mp_redis_add_place(mp_redis_begin_question(tx, "?base"), &session->name, session->session);
-  moonpad_status status = mp_redis_ask(tx, MP_REDIS_READS_EVENTS, &reply, error);
+  status = mp_redis_ask(tx, MP_REDIS_READS_EVENTS, &reply, error);
   if (status != MOONPAD_OK) return status;
   const redisReply *rows = mp_redis_item(reply, 2);
   for (size_t i = 0; status == MOONPAD_OK && i + 1 < mp_redis_count(rows); i += 2) {

@@ -1,4 +1,4 @@
-/* Trimming, purging, touching, sweeping; idempotency keys. */
+/* Trimming, purging, touching, sweeping. */
 #include "base/error.h"
 #include "store/redis/redis.h"
 
@@ -9,6 +9,8 @@ static void add_head(mp_redis_arguments *write, const mp_session_ref *ref, mp_sc
 
 moonpad_status mp_redis_trim(mp_tx *base, const mp_session_ref *session, int64_t last, moonpad_error *error) {
   mp_redis_tx *tx = mp_redis_tx_of(base);
+  moonpad_status status = mp_redis_enter(tx, session, error);
+  if (status != MOONPAD_OK) return status;
   mp_redis_arguments *write = mp_redis_begin_write(tx, "trim");
   add_head(write, session, MP_SCOPE_SESSION);
   mp_redis_add_integer(write, last);
@@ -18,6 +20,8 @@ moonpad_status mp_redis_trim(mp_tx *base, const mp_session_ref *session, int64_t
 moonpad_status mp_redis_purge(mp_tx *base, const mp_session_ref *ref, mp_scope scope, int64_t last,
                               moonpad_error *error) {
   mp_redis_tx *tx = mp_redis_tx_of(base);
+  moonpad_status status = mp_redis_enter(tx, ref, error);
+  if (status != MOONPAD_OK) return status;
   mp_redis_arguments *write = mp_redis_begin_write(tx, "purge");
   mp_redis_add_integer(write, (int64_t)scope);
   add_head(write, ref, scope);
@@ -26,70 +30,88 @@ moonpad_status mp_redis_purge(mp_tx *base, const mp_session_ref *ref, mp_scope s
   return mp_redis_end_write(tx, error);
 }
 
-moonpad_status mp_redis_touch(mp_tx *base, const mp_touch *touches, size_t count, moonpad_error *error) {
-  mp_redis_tx *tx = mp_redis_tx_of(base);
-  for (size_t i = 0; i < count; i++) {
-    for (int scope = 0; scope < MP_STORED_SCOPES; scope++) {
-      if ((touches[i].heads & MP_HEAD(scope)) == 0) continue;
-      mp_redis_arguments *write = mp_redis_begin_write(tx, "touch");
-      mp_redis_add_integer(write, scope);
-      mp_redis_add_time(write, touches[i].time);
-      add_head(write, &touches[i].ref, (mp_scope)scope);
-    }
+static moonpad_status touch_one(mp_redis_tx *tx, const mp_touch *touch, moonpad_error *error) {
+  moonpad_status status = mp_redis_enter(tx, &touch->ref, error);
+  if (status != MOONPAD_OK) return mp_walk_end(status == MOONPAD_NOT_FOUND ? MP_STOP : status);
+  for (int scope = 0; scope < MP_STORED_SCOPES; scope++) {
+    if ((touch->heads & MP_HEAD(scope)) == 0) continue;
+    mp_redis_arguments *write = mp_redis_begin_write(tx, "touch");
+    mp_redis_add_integer(write, scope);
+    mp_redis_add_time(write, touch->time);
+    add_head(write, &touch->ref, (mp_scope)scope);
   }
   return mp_redis_end_write(tx, error);
 }
 
-/* ---- sweeping ---- */
-
-/* Of each that is to go: app, user, session, number. */
-static void write_removals(mp_redis_tx *tx, mp_scope scope, const redisReply *rows) {
-  bool is_session = scope == MP_SCOPE_SESSION;
-  for (size_t i = 0; i + 3 < mp_redis_count(rows); i += 4) {
-    mp_redis_arguments *write = mp_redis_begin_write(tx, is_session ? "remove" : "wipe");
-    for (size_t j = 0; j < (is_session ? 4 : 2); j++) mp_redis_add(write, mp_redis_string(mp_redis_item(rows, i + j)));
+moonpad_status mp_redis_touch(mp_tx *base, const mp_touch *touches, size_t count, moonpad_error *error) {
+  moonpad_status status = MOONPAD_OK;
+  for (size_t i = 0; status == MOONPAD_OK && i < count; i++) {
+    status = touch_one(mp_redis_tx_of(base), &touches[i], error);
   }
-  if (!is_session) mp_redis_note_written(tx, MP_HEAD(scope));
+  return status;
 }
 
-moonpad_status mp_redis_sweep(mp_tx *base, mp_sweep *sweep, moonpad_error *error) {
-  mp_redis_tx *tx = mp_redis_tx_of(base);
-  redisReply *reply = NULL;
-  sweep->removed = 0;
+/* ---- sweeping: app by app, in the order of their numbers ---- */
+
+#define MOST_APPS_AT_ONCE 64
+
+/* What is to go: user, session and id each. */
+static moonpad_status write_removals(mp_redis_tx *tx, mp_scope scope, const redisReply *rows, moonpad_error *error) {
+  bool is_session = scope == MP_SCOPE_SESSION;
+  for (size_t i = 0; i + 2 < mp_redis_count(rows); i += 3) {
+    mp_redis_arguments *write = mp_redis_begin_write(tx, is_session ? "remove" : "wipe");
+    for (size_t j = 0; j < (is_session ? 3 : 1); j++) mp_redis_add(write, mp_redis_string(mp_redis_item(rows, i + j)));
+  }
+  if (!is_session) mp_redis_note_written(tx, MP_HEAD(scope));
+  return mp_redis_end_write(tx, error);
+}
+
+static void add_question(mp_redis_tx *tx, const mp_sweep *sweep) {
   mp_redis_arguments *question = mp_redis_begin_question(tx, "?sweep");
   mp_redis_add_integer(question, (int64_t)sweep->scope);
   mp_redis_add_time(question, sweep->touched_before);
-  mp_redis_add_integer(question, sweep->limit);
+  mp_redis_add_integer(question, sweep->limit - sweep->removed);
   mp_redis_add_integer(question, sweep->position);
+}
+
+/* Goes on in the app that the transaction is about; behind its end comes the next one. */
+static moonpad_status sweep_app(mp_redis_tx *tx, mp_sweep *sweep, moonpad_error *error) {
+  redisReply *reply = NULL;
+  add_question(tx, sweep);
   moonpad_status status = mp_redis_ask(tx, MP_REDIS_READS_HEADS, &reply, error);
   if (status != MOONPAD_OK) return status;
   const redisReply *rows = mp_redis_item(reply, 4);
+  bool is_at_its_end = mp_redis_says(mp_redis_item(reply, 3), "1");
   sweep->position = mp_redis_integer(mp_redis_item(reply, 2));
-  sweep->is_done = mp_redis_says(mp_redis_item(reply, 3), "1");
-  sweep->removed = (int64_t)(mp_redis_count(rows) / 4);
-  write_removals(tx, sweep->scope, rows);
+  if (is_at_its_end) sweep->position = (tx->part->number + 1) << MP_REDIS_NUMBER_BITS;
+  sweep->removed += (int64_t)(mp_redis_count(rows) / 3);
+  status = write_removals(tx, sweep->scope, rows, error);
   freeReplyObject(reply);
-  return mp_redis_end_write(tx, error);
+  return status;
 }
 
-/* ---- tokens ---- */
-
-moonpad_status mp_redis_claim_token(mp_tx *base, const unsigned char token[MP_TOKEN_BYTES], double now, double expired,
-                                    moonpad_error *error) {
-  mp_redis_tx *tx = mp_redis_tx_of(base);
-  moonpad_string bytes = {(const char *)token, MP_TOKEN_BYTES};
-  redisReply *reply = NULL;
-  mp_redis_arguments *question = mp_redis_begin_question(tx, "?claim");
-  mp_redis_add(question, bytes);
-  mp_redis_add_time(question, expired);
-  moonpad_status status = mp_redis_ask(tx, MP_REDIS_READS_HEADS, &reply, error);
+static moonpad_status sweep_next_app(mp_redis_tx *tx, mp_sweep *sweep, moonpad_error *error) {
+  redisReply *app = NULL;
+  moonpad_status status = mp_redis_find_app(tx->connection, sweep->position >> MP_REDIS_NUMBER_BITS, &app, error);
   if (status != MOONPAD_OK) return status;
-  bool is_claimed = mp_redis_says(mp_redis_item(reply, 0), "ok");
-  freeReplyObject(reply);
-  if (!is_claimed) return MOONPAD_ALREADY_EXISTS;
-  mp_redis_arguments *write = mp_redis_begin_write(tx, "claim");
-  mp_redis_add(write, bytes);
-  mp_redis_add_time(write, now);
-  mp_redis_add_time(write, expired);
-  return mp_redis_end_write(tx, error);
+  sweep->is_done = mp_redis_count(app) == 0;
+  if (!sweep->is_done) {
+    status = mp_redis_enter_app(tx, mp_redis_string(mp_redis_item(app, 0)), error);
+    if (status == MOONPAD_OK) tx->part->number = mp_redis_integer(mp_redis_item(app, 1));
+    if (status == MOONPAD_OK) status = sweep_app(tx, sweep, error);
+  }
+  freeReplyObject(app);
+  return status;
+}
+
+/* Each app's own is a commit of its own: what is swept in one has nothing to do with another. */
+moonpad_status mp_redis_sweep(mp_tx *base, mp_sweep *sweep, moonpad_error *error) {
+  moonpad_status status = MOONPAD_OK;
+  sweep->removed = 0;
+  sweep->is_done = false;
+  for (int apps = 0; status == MOONPAD_OK && !sweep->is_done && apps < MOST_APPS_AT_ONCE; apps++) {
+    if (sweep->removed >= sweep->limit) break;
+    status = sweep_next_app(mp_redis_tx_of(base), sweep, error);
+  }
+  return status;
 }

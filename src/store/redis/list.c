@@ -1,4 +1,4 @@
-/* Lists of sessions with their state, in one script; names. */
+/* Lists of sessions with their state, in one script; users. */
 #include "base/error.h"
 #include "store/redis/redis.h"
 
@@ -47,7 +47,6 @@ static moonpad_status emit_all(const list_walk *self, const redisReply *rows) {
 
 static void add_question(mp_redis_tx *tx, const mp_list_query *query, bool with_state) {
   mp_redis_arguments *question = mp_redis_begin_question(tx, "?list");
-  mp_redis_add(question, query->app_name);
   mp_redis_add_switch(question, query->has_user_id);
   mp_redis_add(question, query->has_user_id ? query->user_id : moonpad_text(""));
   mp_redis_add_switch(question, query->newest_first);
@@ -66,22 +65,26 @@ moonpad_status mp_redis_each_listed(mp_tx *base, const mp_list_query *query, con
   mp_redis_tx *tx = mp_redis_tx_of(base);
   list_walk self = {tx->connection, listing, error};
   redisReply *reply = NULL;
+  moonpad_status status = mp_redis_enter_app(tx, query->app_name, error);
+  if (status != MOONPAD_OK) return status;
   add_question(tx, query, listing->state != NULL);
-  moonpad_status status = mp_redis_ask(tx, MP_REDIS_READS_HEADS, &reply, error);
+  status = mp_redis_ask(tx, MP_REDIS_READS_HEADS, &reply, error);
   if (status != MOONPAD_OK) return status;
   status = emit_all(&self, mp_redis_item(reply, 2));
   freeReplyObject(reply);
   return status;
 }
 
-/* ---- names ---- */
+/* ---- users ---- */
 
-/* `app_name` without data: of apps. */
-static moonpad_status each_name(mp_redis_tx *tx, moonpad_string app_name, mp_each_name each, void *context,
-                                moonpad_error *error) {
+moonpad_status mp_redis_each_user(mp_tx *base, moonpad_string app_name, mp_each_name each, void *context,
+                                  moonpad_error *error) {
+  mp_redis_tx *tx = mp_redis_tx_of(base);
   redisReply *reply = NULL;
-  mp_redis_add(mp_redis_begin_question(tx, "?names"), app_name);
-  moonpad_status status = mp_redis_ask(tx, MP_REDIS_READS_HEADS, &reply, error);
+  moonpad_status status = mp_redis_enter_app(tx, app_name, error);
+  if (status != MOONPAD_OK) return status;
+  mp_redis_begin_question(tx, "?users");
+  status = mp_redis_ask(tx, MP_REDIS_READS_HEADS, &reply, error);
   if (status != MOONPAD_OK) return status;
   const redisReply *names = mp_redis_item(reply, 2);
   for (size_t i = 0; status == MOONPAD_OK && i < mp_redis_count(names); i++) {
@@ -89,13 +92,4 @@ static moonpad_status each_name(mp_redis_tx *tx, moonpad_string app_name, mp_eac
   }
   freeReplyObject(reply);
   return mp_walk_end(status);
-}
-
-moonpad_status mp_redis_each_app(mp_tx *tx, mp_each_name each, void *context, moonpad_error *error) {
-  return each_name(mp_redis_tx_of(tx), moonpad_text(NULL), each, context, error);
-}
-
-moonpad_status mp_redis_each_user(mp_tx *tx, moonpad_string app_name, mp_each_name each, void *context,
-                                  moonpad_error *error) {
-  return each_name(mp_redis_tx_of(tx), app_name, each, context, error);
 }

@@ -104,7 +104,6 @@ static moonpad_status note_made(looking *self, const redisReply *made) {
   moonpad_session_name name = name_of(self->look);
   mp_redis_arguments *write = mp_redis_begin_write(self->tx, "make");
   for (size_t i = 0; i < 2; i++) mp_redis_add(write, mp_redis_string(mp_redis_item(made, i)));
-  mp_redis_add(write, name.app_name);
   mp_redis_add(write, name.user_id);
   mp_redis_note_written(self->tx, self->look->heads);
   return mp_redis_end_write(self->tx, self->error);
@@ -132,8 +131,10 @@ moonpad_status mp_redis_look(mp_tx *base, mp_look *look, mp_facts *facts, moonpa
     look->keys[i].value = NULL;
     look->keys[i].revision = 0;
   }
+  moonpad_status status = mp_redis_enter(self.tx, &look->ref, error);
+  if (status != MOONPAD_OK) return status;
   add_question(self.tx, look);
-  moonpad_status status = mp_redis_ask(self.tx, MP_REDIS_READS_HEADS, &reply, error);
+  status = mp_redis_ask(self.tx, MP_REDIS_READS_HEADS, &reply, error);
   if (status == MOONPAD_OK) status = take_answer(&self, reply);
   if (reply != NULL) freeReplyObject(reply);
   if (status == MOONPAD_OK) return status;

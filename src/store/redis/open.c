@@ -245,7 +245,7 @@ static moonpad_status check_schema(mp_redis_connection *connection, moonpad_erro
 static moonpad_status check_scripts(mp_redis_connection *connection, moonpad_error *error) {
   mp_redis_arguments arguments;
   mp_redis_arguments_init(&arguments, connection->store->remote.env);
-  const char *const words[] = {connection->store->prefix, "ask", "0", "?names", ""};
+  const char *const words[] = {connection->store->prefix, "", "0", "ask", "0", "?users"};
   for (size_t i = 0; i < sizeof words / sizeof *words; i++) mp_redis_add_text(&arguments, words[i]);
   const mp_redis_arguments *parts[] = {&arguments};
   redisReply *reply = mp_redis_call(connection, MP_REDIS_TRANSACTION, 0, parts, 1, error);

@@ -6,11 +6,13 @@
 ** open.c               URL and options, opening, freeing
 ** append.c             plans: appends of one round trip each, several in one pipeline
 ** tx.c                 one transaction: its questions, what it writes, its commit
+** seen.c               what a transaction has seen, and others must not have changed
 ** housekeeping.c       trimming, purging, touching, sweeping, tokens
 ** write.c              batches; making and removing sessions and users; copying histories
 ** stage.c              long histories of sessions that are being made
 ** events.c             walks over events, the base state
-** list.c               lists of sessions with their state, names
+** list.c               lists of sessions with their state; users
+** registry.c           the apps, by number
 ** look.c               whole questions
 ** connect.c            opens and closes a connection
 ** append_script.c      the script that carries out a plan
@@ -35,6 +37,10 @@
 ** A script is not rolled back. So both scripts find out first whether all of it can be stored, and
 ** then run commands that cannot fail. Where memory has run out, the first of them fails.
 **
+** Apps. All keys of an app are in one slot of a cluster, so a script is about one app. A transaction
+** that asks about several has a part for each, and a commit: so what belongs together is written in
+** one. The service does, but where it notes when something was used, and sweeps.
+**
 ** hiredis does not use the host's allocator.
 */
 #ifndef MP_STORE_REDIS_REDIS_H
@@ -57,6 +63,7 @@ typedef enum mp_redis_script_id {
   MP_REDIS_APPEND,
   MP_REDIS_TRANSACTION,
   MP_REDIS_FIND_COMMIT,
+  MP_REDIS_REGISTER,
   MP_REDIS_SCRIPTS
 } mp_redis_script_id;
 
@@ -202,6 +209,7 @@ typedef struct mp_redis_seen {
   /* s: of a session, u: of a user, a: of an app; U, A: only that it is there; l, k: a list. */
   char kind;
   bool is_written;
+  bool may_grow;         /* a session: what is read of it comes before what is appended */
   size_t key, signature; /* among the arguments of `known` */
 } mp_redis_seen;
 
@@ -209,22 +217,28 @@ typedef struct mp_redis_seen {
 typedef enum mp_redis_history { MP_REDIS_NO_EVENTS, MP_REDIS_AMONG_WRITES, MP_REDIS_STAGED } mp_redis_history;
 typedef struct mp_redis_made {
   int64_t id;
-  size_t app; /* among the arguments of `known` */
   mp_redis_history history;
 } mp_redis_made;
+
+/* What a transaction has seen and written of one app. */
+typedef struct mp_redis_part {
+  struct mp_redis_part *next;
+  int64_t number;           /* the app's; 0: not known */
+  mp_redis_arguments known; /* the app's name; keys and signatures of what was seen */
+  mp_redis_seen *seen;
+  size_t seen_count, seen_capacity;
+  mp_redis_made *made;
+  size_t made_count, made_capacity;
+  mp_redis_arguments writes; /* so far */
+} mp_redis_part;
 
 typedef struct mp_redis_tx {
   mp_tx tx; /* first */
   mp_redis_connection *connection;
   mp_env *env;
   bool is_write;
-  unsigned questions;       /* asked so far */
-  mp_redis_arguments known; /* keys and signatures of what was seen */
-  mp_redis_seen *seen;
-  size_t seen_count, seen_capacity;
-  mp_redis_made *made;
-  size_t made_count, made_capacity;
-  mp_redis_arguments writes;   /* so far */
+  mp_redis_part *parts;
+  mp_redis_part *part;         /* of the app that it is about now */
   mp_redis_arguments question; /* the one to be asked next */
 } mp_redis_tx;
 
@@ -236,6 +250,13 @@ static inline mp_redis_tx *mp_redis_tx_of(mp_tx *tx) {
 moonpad_status mp_redis_run(mp_remote_connection *connection, mp_remote_attempt *once, bool *sent);
 moonpad_status mp_redis_find_commit(mp_remote_connection *connection, const mp_remote_attempt *once, bool *is_done);
 
+/*
+** From now on it is about the app that a session, a user or an app belongs to. Errors: not_found,
+** without a message: only an id is given, and no app has it.
+*/
+moonpad_status mp_redis_enter(mp_redis_tx *tx, const mp_session_ref *ref, moonpad_error *error);
+moonpad_status mp_redis_enter_app(mp_redis_tx *tx, moonpad_string app_name, moonpad_error *error);
+moonpad_string mp_redis_app_name(const mp_redis_part *part);
 /* Begins a question: its name, then what it takes is added. */
 mp_redis_arguments *mp_redis_begin_question(mp_redis_tx *tx, const char *name);
 /*
@@ -248,30 +269,53 @@ typedef enum mp_redis_reads { MP_REDIS_READS_HEADS, MP_REDIS_READS_EVENTS } mp_r
 ** on failure.
 */
 moonpad_status mp_redis_ask(mp_redis_tx *tx, mp_redis_reads reads, redisReply **reply, moonpad_error *error);
-/* In `read`: the revision with which the session was first seen; -1: it was not. */
-int64_t mp_redis_last_seen(const mp_redis_tx *tx, const mp_session_ref *session);
 /* Fails where a script answers with a word that is no answer: others were faster, say. */
 moonpad_status mp_redis_check_word(mp_redis_tx *tx, const redisReply *reply, moonpad_error *error);
 /* Begins something that is written: its name, then what it takes is added. */
 mp_redis_arguments *mp_redis_begin_write(mp_redis_tx *tx, const char *name);
 /* An event that is written: four arguments. */
 void mp_redis_add_event(mp_redis_arguments *arguments, const mp_event_row *event);
+moonpad_status mp_redis_end_write(mp_redis_tx *tx, moonpad_error *error);
+moonpad_status mp_redis_no_memory(mp_redis_tx *tx, moonpad_error *error);
+/* Where in the app: three arguments. */
+void mp_redis_add_place(mp_redis_arguments *arguments, const moonpad_session_name *name, int64_t id);
+
+/* ---- seen.c ---- */
+
+/* What the script is to compare: a count, and three arguments each. */
+void mp_redis_add_seen(const mp_redis_tx *tx, mp_redis_arguments *arguments, mp_redis_reads reads, bool commits);
+/* Notes what a question has read. It is not as it was before: mp_redis_moved. */
+moonpad_status mp_redis_note_seen(mp_redis_tx *tx, const redisReply *list, mp_redis_reads reads, moonpad_error *error);
 /* Heads that change: by the commit they must be as they were seen. */
 void mp_redis_note_written(mp_redis_tx *tx, unsigned heads);
-moonpad_status mp_redis_end_write(mp_redis_tx *tx, moonpad_error *error);
-/* Where: four arguments. */
-void mp_redis_add_place(mp_redis_arguments *arguments, const moonpad_session_name *name, int64_t id);
+/* Of a session that is copied: by the commit it may have grown. */
+void mp_redis_note_copied(mp_redis_tx *tx, const mp_session_ref *session);
+/* In `read`: the revision with which the session was first seen; -1: it was not. */
+int64_t mp_redis_last_seen(const mp_redis_tx *tx, const mp_session_ref *session);
+
+/* ---- registry.c ---- */
+
+#define MP_REDIS_MOST_APPS   1000000
+#define MP_REDIS_NUMBER_BITS 32
+
+/* The number of an app, which it gets now if it has none. */
+moonpad_status mp_redis_register_app(mp_redis_connection *connection, moonpad_string app_name, int64_t *number,
+                                     moonpad_error *error);
+/* The app with this number, or the next one: name and number, or nothing. *reply is to be freed. */
+moonpad_status mp_redis_find_app(mp_redis_connection *connection, int64_t number, redisReply **reply,
+                                 moonpad_error *error);
+moonpad_status mp_redis_each_app(mp_tx *tx, mp_each_name each, void *context, moonpad_error *error);
 
 /* ---- stage.c ---- */
 
 /* Notes a session that the transaction has made. */
-moonpad_status mp_redis_note_made(mp_redis_tx *tx, moonpad_string app_name, int64_t id, moonpad_error *error);
+moonpad_status mp_redis_note_made(mp_redis_tx *tx, int64_t id, moonpad_error *error);
 /* Stages the events of a batch, if that is worth while; *staged: the writes do without them. */
 moonpad_status mp_redis_stage_events(mp_redis_tx *tx, const mp_batch *batch, bool *staged, moonpad_error *error);
 /* The same of events up to `last` that are copied. */
 moonpad_status mp_redis_stage_copy(mp_redis_tx *tx, const mp_session_ref *from, const mp_session_ref *to, int64_t last,
                                    bool *staged, moonpad_error *error);
-/* The transaction has failed: removes what it has staged. */
+/* The transaction has failed: removes what it has staged in the app that it is about. */
 void mp_redis_unstage(mp_redis_tx *tx);
 
 /* ---- append.c: of mp_remote_ops ---- */
@@ -283,7 +327,6 @@ void mp_redis_send_plans(mp_remote_connection *connection, mp_sent_plan *const *
 moonpad_status mp_redis_look(mp_tx *tx, mp_look *look, mp_facts *facts, moonpad_error *error);
 moonpad_status mp_redis_each_listed(mp_tx *tx, const mp_list_query *query, const mp_listing *listing,
                                     moonpad_error *error);
-moonpad_status mp_redis_each_app(mp_tx *tx, mp_each_name each, void *context, moonpad_error *error);
 moonpad_status mp_redis_each_user(mp_tx *tx, moonpad_string app_name, mp_each_name each, void *context,
                                   moonpad_error *error);
 moonpad_status mp_redis_each_event(mp_tx *tx, const mp_session_ref *session, const mp_event_query *query,
@@ -303,8 +346,6 @@ moonpad_status mp_redis_trim(mp_tx *tx, const mp_session_ref *session, int64_t l
 moonpad_status mp_redis_purge(mp_tx *tx, const mp_session_ref *ref, mp_scope scope, int64_t last, moonpad_error *error);
 moonpad_status mp_redis_touch(mp_tx *tx, const mp_touch *touches, size_t count, moonpad_error *error);
 moonpad_status mp_redis_sweep(mp_tx *tx, mp_sweep *sweep, moonpad_error *error);
-moonpad_status mp_redis_claim_token(mp_tx *tx, const unsigned char token[MP_TOKEN_BYTES], double now, double expired,
-                                    moonpad_error *error);
 
 /* ---- open.c ---- */
 

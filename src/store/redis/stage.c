@@ -12,25 +12,19 @@
 #define EVENTS_AT_ONCE 500
 #define BYTES_AT_ONCE  ((size_t)4 << 20)
 
-moonpad_status mp_redis_note_made(mp_redis_tx *tx, moonpad_string app_name, int64_t id, moonpad_error *error) {
-  void *made = tx->made;
-  bool has_room = mp_reserve(tx->env, &made, &tx->made_capacity, sizeof *tx->made, tx->made_count + 1);
-  tx->made = made;
-  size_t app = tx->known.count;
-  mp_redis_add(&tx->known, app_name);
-  if (!has_room || tx->known.failed) {
-    moonpad_error reason;
-    moonpad_status status = mp_no_memory(&reason);
-    if (error != NULL) *error = reason;
-    return mp_redis_note(tx->connection, status, &reason);
-  }
-  tx->made[tx->made_count++] = (mp_redis_made){.id = id, .app = app};
+moonpad_status mp_redis_note_made(mp_redis_tx *tx, int64_t id, moonpad_error *error) {
+  mp_redis_part *part = tx->part;
+  void *made = part->made;
+  bool has_room = mp_reserve(tx->env, &made, &part->made_capacity, sizeof *part->made, part->made_count + 1);
+  part->made = made;
+  if (!has_room) return mp_redis_no_memory(tx, error);
+  part->made[part->made_count++] = (mp_redis_made){.id = id};
   return MOONPAD_OK;
 }
 
 static mp_redis_made *find_made(mp_redis_tx *tx, int64_t id) {
-  for (size_t i = 0; i < tx->made_count; i++) {
-    if (tx->made[i].id == id) return &tx->made[i];
+  for (size_t i = 0; i < tx->part->made_count; i++) {
+    if (tx->part->made[i].id == id) return &tx->part->made[i];
   }
   return NULL;
 }
@@ -40,7 +34,6 @@ static moonpad_status begin_staging(mp_redis_tx *tx, mp_redis_made *made, moonpa
   if (made->history == MP_REDIS_STAGED) return MOONPAD_OK;
   made->history = MP_REDIS_STAGED;
   mp_redis_arguments *write = mp_redis_begin_write(tx, "keep");
-  mp_redis_add(write, mp_redis_argument(&tx->known, made->app));
   mp_redis_add_integer(write, made->id);
   return mp_redis_end_write(tx, error);
 }
@@ -49,6 +42,8 @@ static mp_redis_arguments *begin_part(mp_redis_tx *tx, const char *name) {
   mp_redis_arguments *part = &tx->question;
   mp_redis_arguments_clear(part);
   mp_redis_add_text(part, tx->connection->store->prefix);
+  mp_redis_add(part, mp_redis_app_name(tx->part));
+  mp_redis_add_integer(part, tx->part->number);
   mp_redis_add_text(part, "stage");
   mp_redis_add_text(part, name);
   return part;
@@ -88,7 +83,6 @@ moonpad_status mp_redis_stage_events(mp_redis_tx *tx, const mp_batch *batch, boo
   moonpad_status status = begin_staging(tx, made, error);
   for (size_t done = 0; status == MOONPAD_OK && done < batch->event_count;) {
     mp_redis_arguments *part = begin_part(tx, "events");
-    mp_redis_add(part, mp_redis_argument(&tx->known, made->app));
     mp_redis_add_integer(part, made->id);
     done += add_some(part, batch->events + done, batch->event_count - done);
     status = send_part(tx, &next, error);
@@ -101,8 +95,7 @@ moonpad_status mp_redis_stage_events(mp_redis_tx *tx, const mp_batch *batch, boo
 moonpad_status mp_redis_stage_copy(mp_redis_tx *tx, const mp_session_ref *from, const mp_session_ref *to, int64_t last,
                                    bool *staged, moonpad_error *error) {
   mp_redis_made *made = find_made(tx, to->session);
-  bool has_names = from->name.app_name.length > 0;
-  *staged = made != NULL && made->history == MP_REDIS_NO_EVENTS && last >= MANY_TO_COPY && has_names &&
+  *staged = made != NULL && made->history == MP_REDIS_NO_EVENTS && last >= MANY_TO_COPY &&
             find_made(tx, from->session) == NULL;
   if (!*staged) {
     if (made != NULL) made->history = MP_REDIS_AMONG_WRITES;
@@ -111,9 +104,7 @@ moonpad_status mp_redis_stage_copy(mp_redis_tx *tx, const mp_session_ref *from, 
   moonpad_status status = begin_staging(tx, made, error);
   for (int64_t first = 1; status == MOONPAD_OK && first != 0;) {
     mp_redis_arguments *part = begin_part(tx, "copy");
-    mp_redis_add(part, from->name.app_name);
     mp_redis_add_integer(part, from->session);
-    mp_redis_add(part, mp_redis_argument(&tx->known, made->app));
     mp_redis_add_integer(part, made->id);
     mp_redis_add_integer(part, first);
     mp_redis_add_integer(part, last);
@@ -125,9 +116,9 @@ moonpad_status mp_redis_stage_copy(mp_redis_tx *tx, const mp_session_ref *from, 
 /* ---- the end ---- */
 
 void mp_redis_unstage(mp_redis_tx *tx) {
-  for (size_t i = 0; i < tx->made_count && !mp_remote_is_broken(&tx->connection->base); i++) {
+  for (size_t i = 0; i < tx->part->made_count && !mp_remote_is_broken(&tx->connection->base); i++) {
     static const char *const parts[] = {":e", ":i"};
-    const mp_redis_made *made = &tx->made[i];
+    const mp_redis_made *made = &tx->part->made[i];
     if (made->history != MP_REDIS_STAGED) continue;
     mp_remote_failure failure = tx->connection->base.failure;
     mp_redis_arguments_clear(&tx->question);
@@ -135,7 +126,7 @@ void mp_redis_unstage(mp_redis_tx *tx) {
       char number[32];
       mp_buffer_add_string(&tx->question.bytes, moonpad_text(tx->connection->store->prefix));
       mp_buffer_add_char(&tx->question.bytes, '{');
-      mp_redis_encode(&tx->question, mp_redis_argument(&tx->known, made->app));
+      mp_redis_encode(&tx->question, mp_redis_app_name(tx->part));
       snprintf(number, sizeof number, "}:%lld%s", (long long)made->id, parts[j]);
       mp_redis_add_text(&tx->question, number);
     }

@@ -26,154 +26,81 @@ static const mp_tx_ops tx_ops = {
     .purge = mp_redis_purge,
     .touch = mp_redis_touch,
     .sweep = mp_redis_sweep,
-    .claim_token = mp_redis_claim_token,
     .each_app = mp_redis_each_app,
     .each_user = mp_redis_each_user,
 };
 
-/* ---- what the script is told first ---- */
+/* ---- the apps that it is about ---- */
 
-static void add_prefix(const mp_redis_tx *tx, mp_redis_arguments *arguments, const char *mode) {
-  mp_redis_add_text(arguments, tx->connection->store->prefix);
-  mp_redis_add_text(arguments, mode);
+moonpad_string mp_redis_app_name(const mp_redis_part *part) {
+  return mp_redis_argument(&part->known, 0);
 }
 
-/* "n b ": the creation of a session, and which events it has. */
-static moonpad_string first_words(moonpad_string signature, int words) {
-  size_t length = 0;
-  for (; length < signature.length && words > 0; length++) words -= signature.data[length] == ' ';
-  return (moonpad_string){signature.data, length};
-}
-
-/*
-** What of a signature must be as it was. A commit insists on all of a head that it changes, and of
-** a session; of a user or an app that it has only read, that it is the same one: else nobody could
-** make a session while an app's counter is busy. In `read`, events of a session are the same as
-** long as it has not been trimmed.
-*/
-static moonpad_string expected(const mp_redis_tx *tx, const mp_redis_seen *seen, mp_redis_reads reads) {
-  moonpad_string signature = mp_redis_argument(&tx->known, seen->signature);
-  if (seen->kind == 'l' || seen->kind == 'k') return signature;
-  if (!tx->is_write && reads == MP_REDIS_READS_EVENTS) return first_words(signature, seen->kind == 's' ? 2 : 1);
-  bool is_whole = seen->kind == 's' || seen->is_written || !tx->is_write;
-  return is_whole ? signature : first_words(signature, 1);
-}
-
-/*
-** In `write` the commit looks at all. Before it, only what the transaction's own writes are laid
-** over must not have changed; a question finds out about the heads that it reads itself.
-*/
-static bool is_sent(const mp_redis_tx *tx, const mp_redis_seen *seen, bool commits) {
-  return commits || !tx->is_write || seen->kind == 's' || seen->is_written;
-}
-
-static void add_seen(const mp_redis_tx *tx, mp_redis_arguments *arguments, mp_redis_reads reads, bool commits) {
-  int64_t count = 0;
-  for (size_t i = 0; i < tx->seen_count; i++) count += is_sent(tx, &tx->seen[i], commits);
-  mp_redis_add_integer(arguments, count);
-  for (size_t i = 0; i < tx->seen_count; i++) {
-    const mp_redis_seen *seen = &tx->seen[i];
-    if (!is_sent(tx, seen, commits)) continue;
-    mp_redis_add(arguments, (moonpad_string){&seen->kind, 1});
-    mp_redis_add(arguments, mp_redis_argument(&tx->known, seen->key));
-    mp_redis_add(arguments, expected(tx, seen, reads));
-  }
-}
-
-/* ---- what was seen ---- */
-
-static bool is_same(moonpad_string a, moonpad_string b) {
-  return a.length == b.length && memcmp(a.data, b.data, a.length) == 0;
-}
-
-static mp_redis_seen *find_seen(mp_redis_tx *tx, moonpad_string key) {
-  for (size_t i = 0; i < tx->seen_count; i++) {
-    if (is_same(mp_redis_argument(&tx->known, tx->seen[i].key), key)) return &tx->seen[i];
-  }
-  return NULL;
-}
-
-static bool is_weak(char kind) {
-  return kind == 'U' || kind == 'A';
-}
-
-/*
-** False: it is not as it was when this transaction saw it before. Of what was only known to be
-** there so far, this is what counts from now on.
-*/
-static bool note_again(mp_redis_tx *tx, mp_redis_seen *seen, char kind, moonpad_string signature,
-                       mp_redis_reads reads) {
-  moonpad_string before = mp_redis_argument(&tx->known, seen->signature);
-  bool was_weak = is_weak(seen->kind), only_identity = was_weak || is_weak(kind);
-  if (!tx->is_write) before = expected(tx, seen, reads);
-  if (only_identity) before = first_words(before, 1);
-  bool is_as_before = signature.length >= before.length && memcmp(signature.data, before.data, before.length) == 0;
-  if (was_weak && !is_weak(kind) && !seen->is_written) {
-    seen->kind = kind;
-    seen->signature = tx->known.count;
-    mp_redis_add(&tx->known, signature);
-  }
-  return is_as_before;
-}
-
-static moonpad_status no_memory(mp_redis_tx *tx, moonpad_error *error) {
+moonpad_status mp_redis_no_memory(mp_redis_tx *tx, moonpad_error *error) {
   moonpad_error reason;
   moonpad_status status = mp_no_memory(&reason);
   if (error != NULL) *error = reason;
   return mp_redis_note(tx->connection, status, &reason);
 }
 
-static moonpad_status note_new(mp_redis_tx *tx, char kind, moonpad_string key, moonpad_string signature,
-                               moonpad_error *error) {
-  void *seen = tx->seen;
-  bool has_room = mp_reserve(tx->env, &seen, &tx->seen_capacity, sizeof *tx->seen, tx->seen_count + 1);
-  tx->seen = seen;
-  size_t at = tx->known.count;
-  mp_redis_add(&tx->known, key);
-  mp_redis_add(&tx->known, signature);
-  if (!has_room || tx->known.failed) return no_memory(tx, error);
-  tx->seen[tx->seen_count++] = (mp_redis_seen){.kind = kind, .key = at, .signature = at + 1};
-  return MOONPAD_OK;
+static moonpad_status add_part(mp_redis_tx *tx, moonpad_string app_name, moonpad_error *error) {
+  mp_redis_part *part = mp_allocate_zeroed(tx->env, sizeof *part);
+  if (part == NULL) return mp_redis_no_memory(tx, error);
+  mp_redis_arguments_init(&part->known, tx->env);
+  mp_redis_arguments_init(&part->writes, tx->env);
+  mp_redis_add(&part->known, app_name);
+  part->next = tx->parts;
+  tx->parts = tx->part = part;
+  return part->known.failed ? mp_redis_no_memory(tx, error) : MOONPAD_OK;
 }
 
-static moonpad_status note_seen(mp_redis_tx *tx, const redisReply *list, mp_redis_reads reads, moonpad_error *error) {
-  for (size_t i = 0; i + 2 < mp_redis_count(list); i += 3) {
-    moonpad_string kind = mp_redis_string(mp_redis_item(list, i));
-    moonpad_string key = mp_redis_string(mp_redis_item(list, i + 1));
-    moonpad_string signature = mp_redis_string(mp_redis_item(list, i + 2));
-    mp_redis_seen *known = find_seen(tx, key);
-    moonpad_status status = MOONPAD_OK;
-    if (known == NULL) {
-      status = note_new(tx, kind.data[0], key, signature, error);
-    } else if (!note_again(tx, known, kind.data[0], signature, reads)) {
-      status = mp_redis_moved(tx->connection, error);
-    }
-    if (status == MOONPAD_OK && tx->known.failed) status = no_memory(tx, error);
-    if (status != MOONPAD_OK) return status;
+static void free_parts(mp_redis_tx *tx) {
+  for (mp_redis_part *part = tx->parts, *next; part != NULL; part = next) {
+    next = part->next;
+    mp_redis_arguments_free(&part->known);
+    mp_redis_arguments_free(&part->writes);
+    mp_release(tx->env, part->seen);
+    mp_release(tx->env, part->made);
+    mp_release(tx->env, part);
   }
-  return MOONPAD_OK;
 }
 
-/* Of "n b r ...", where n is the session: the revision. */
-int64_t mp_redis_last_seen(const mp_redis_tx *tx, const mp_session_ref *session) {
-  for (size_t i = 0; !tx->is_write && i < tx->seen_count; i++) {
-    long long id, base, revision;
-    moonpad_string signature = mp_redis_argument(&tx->known, tx->seen[i].signature);
-    char text[64];
-    snprintf(text, sizeof text, "%.*s", (int)(signature.length < 63 ? signature.length : 63), signature.data);
-    bool is_session = tx->seen[i].kind == 's' && sscanf(text, "%lld %lld %lld", &id, &base, &revision) == 3;
-    if (is_session && id == session->session) return revision;
-  }
-  return -1;
+static bool is_same(moonpad_string a, moonpad_string b) {
+  return a.length == b.length && memcmp(a.data, b.data, a.length) == 0;
 }
 
-void mp_redis_note_written(mp_redis_tx *tx, unsigned heads) {
-  for (size_t i = 0; i < tx->seen_count; i++) {
-    char kind = tx->seen[i].kind;
-    bool is_user = kind == 'u' || kind == 'U', is_app = kind == 'a' || kind == 'A';
-    if (is_user && (heads & MP_HEAD(MP_SCOPE_USER)) != 0) tx->seen[i].is_written = true;
-    if (is_app && (heads & MP_HEAD(MP_SCOPE_APP)) != 0) tx->seen[i].is_written = true;
+moonpad_status mp_redis_enter_app(mp_redis_tx *tx, moonpad_string app_name, moonpad_error *error) {
+  moonpad_status status = MOONPAD_OK;
+  for (tx->part = tx->parts; tx->part != NULL; tx->part = tx->part->next) {
+    if (is_same(mp_redis_app_name(tx->part), app_name)) break;
   }
+  if (tx->part == NULL) status = add_part(tx, app_name, error);
+  return status == MOONPAD_OK ? mp_redis_go_to_app(tx->connection, app_name, error) : status;
+}
+
+/* Only an id is known, which begins with the app's number. */
+static moonpad_status enter_by_id(mp_redis_tx *tx, int64_t id, moonpad_error *error) {
+  redisReply *reply = NULL;
+  int64_t number = id >> MP_REDIS_NUMBER_BITS;
+  moonpad_status status = mp_redis_find_app(tx->connection, number, &reply, error);
+  if (status != MOONPAD_OK) return status;
+  bool is_found = mp_redis_integer(mp_redis_item(reply, 1)) == number;
+  status = is_found ? mp_redis_enter_app(tx, mp_redis_string(mp_redis_item(reply, 0)), error) : MOONPAD_NOT_FOUND;
+  freeReplyObject(reply);
+  return status;
+}
+
+moonpad_status mp_redis_enter(mp_redis_tx *tx, const mp_session_ref *ref, moonpad_error *error) {
+  int64_t id = ref->session != 0 ? ref->session : ref->user != 0 ? ref->user : ref->app;
+  bool has_name = ref->name.app_name.length > 0;
+  return has_name || id == 0 ? mp_redis_enter_app(tx, ref->name.app_name, error) : enter_by_id(tx, id, error);
+}
+
+static void add_prefix(const mp_redis_tx *tx, mp_redis_arguments *arguments, const char *mode) {
+  mp_redis_add_text(arguments, tx->connection->store->prefix);
+  mp_redis_add(arguments, mp_redis_app_name(tx->part));
+  mp_redis_add_integer(arguments, tx->part->number);
+  mp_redis_add_text(arguments, mode);
 }
 
 /* ---- questions ---- */
@@ -206,18 +133,34 @@ moonpad_status mp_redis_check_word(mp_redis_tx *tx, const redisReply *reply, moo
   return MOONPAD_OK;
 }
 
-moonpad_status mp_redis_ask(mp_redis_tx *tx, mp_redis_reads reads, redisReply **reply, moonpad_error *error) {
+static redisReply *ask_once(mp_redis_tx *tx, mp_redis_reads reads, moonpad_error *error) {
   mp_redis_arguments head;
   mp_redis_arguments_init(&head, tx->env);
   add_prefix(tx, &head, "ask");
-  add_seen(tx, &head, reads, false);
-  tx->questions++;
-  const mp_redis_arguments *parts[] = {&head, &tx->writes, &tx->question};
-  *reply = mp_redis_call(tx->connection, MP_REDIS_TRANSACTION, 0, parts, 3, error);
+  mp_redis_add_seen(tx, &head, reads, false);
+  const mp_redis_arguments *parts[] = {&head, &tx->part->writes, &tx->question};
+  redisReply *reply = mp_redis_call(tx->connection, MP_REDIS_TRANSACTION, 0, parts, 3, error);
   mp_redis_arguments_free(&head);
+  return reply;
+}
+
+/* The first time that something is made in an app. */
+static redisReply *ask_registered(mp_redis_tx *tx, mp_redis_reads reads, moonpad_error *error) {
+  moonpad_string app_name = mp_redis_app_name(tx->part);
+  moonpad_status status = mp_redis_register_app(tx->connection, app_name, &tx->part->number, error);
+  if (status == MOONPAD_OK) status = mp_redis_go_to_app(tx->connection, app_name, error);
+  return status == MOONPAD_OK ? ask_once(tx, reads, error) : NULL;
+}
+
+moonpad_status mp_redis_ask(mp_redis_tx *tx, mp_redis_reads reads, redisReply **reply, moonpad_error *error) {
+  *reply = ask_once(tx, reads, error);
+  if (*reply != NULL && mp_redis_says(mp_redis_item(*reply, 0), "unregistered")) {
+    freeReplyObject(*reply);
+    *reply = ask_registered(tx, reads, error);
+  }
   if (*reply == NULL) return tx->connection->base.failure.status;
   moonpad_status status = mp_redis_check_word(tx, *reply, error);
-  if (status == MOONPAD_OK) status = note_seen(tx, mp_redis_item(*reply, 1), reads, error);
+  if (status == MOONPAD_OK) status = mp_redis_note_seen(tx, mp_redis_item(*reply, 1), reads, error);
   if (status == MOONPAD_OK) return status;
   freeReplyObject(*reply);
   *reply = NULL;
@@ -227,16 +170,15 @@ moonpad_status mp_redis_ask(mp_redis_tx *tx, mp_redis_reads reads, redisReply **
 /* ---- writing ---- */
 
 mp_redis_arguments *mp_redis_begin_write(mp_redis_tx *tx, const char *name) {
-  mp_redis_add_text(&tx->writes, name);
-  return &tx->writes;
+  mp_redis_add_text(&tx->part->writes, name);
+  return &tx->part->writes;
 }
 
 moonpad_status mp_redis_end_write(mp_redis_tx *tx, moonpad_error *error) {
-  return tx->writes.failed ? no_memory(tx, error) : MOONPAD_OK;
+  return tx->part->writes.failed ? mp_redis_no_memory(tx, error) : MOONPAD_OK;
 }
 
 void mp_redis_add_place(mp_redis_arguments *arguments, const moonpad_session_name *name, int64_t id) {
-  mp_redis_add(arguments, name->app_name);
   mp_redis_add(arguments, name->user_id);
   mp_redis_add(arguments, name->session_id);
   mp_redis_add_integer(arguments, id);
@@ -244,56 +186,68 @@ void mp_redis_add_place(mp_redis_arguments *arguments, const moonpad_session_nam
 
 /* ---- the end ---- */
 
-static void add_commit_key(const mp_redis *store, mp_redis_arguments *arguments, int64_t slot) {
-  char key[MP_REDIS_LONGEST_PREFIX + 32];
-  snprintf(key, sizeof key, "%sc:%lld", store->prefix, (long long)slot);
-  mp_redis_add_text(arguments, key);
+/* Where a commit leaves its number: at the app, as all that it stores. */
+static void add_commit_key(const mp_redis *store, mp_redis_arguments *arguments, moonpad_string app_name,
+                           int64_t slot) {
+  char end[32];
+  mp_buffer_add_string(&arguments->bytes, moonpad_text(store->prefix));
+  mp_buffer_add_char(&arguments->bytes, '{');
+  mp_redis_encode(arguments, app_name);
+  snprintf(end, sizeof end, "}:c:%lld", (long long)slot);
+  mp_redis_add_text(arguments, end);
 }
 
-static moonpad_status commit(mp_redis_tx *tx, bool *sent, moonpad_error *error) {
+/* What is stored in the app that the transaction is about now. */
+static moonpad_status commit_part(mp_redis_tx *tx, mp_remote_attempt *once, bool *sent) {
   mp_redis_connection *connection = tx->connection;
-  if (tx->writes.count == 0) return MOONPAD_OK;
+  moonpad_string app_name = mp_redis_app_name(tx->part);
+  moonpad_status status = mp_redis_go_to_app(connection, app_name, once->error);
+  if (status != MOONPAD_OK) return status;
   mp_redis_arguments head;
   mp_redis_arguments_init(&head, tx->env);
   add_prefix(tx, &head, "commit");
-  add_commit_key(connection->store, &head, connection->base.slot);
+  add_commit_key(connection->store, &head, app_name, connection->base.slot);
   mp_redis_add_integer(&head, ++connection->base.number);
-  add_seen(tx, &head, MP_REDIS_READS_HEADS, true);
-  const mp_redis_arguments *parts[] = {&head, &tx->writes};
+  mp_redis_add_seen(tx, &head, MP_REDIS_READS_HEADS, true);
+  const mp_redis_arguments *parts[] = {&head, &tx->part->writes};
+  mp_buffer_clear(&once->where);
+  mp_buffer_add_string(&once->where, app_name);
+  if (once->where.failed) head.failed = true;
   *sent = true;
-  redisReply *reply = mp_redis_call(connection, MP_REDIS_TRANSACTION, 0, parts, 2, error);
+  redisReply *reply = mp_redis_call(connection, MP_REDIS_TRANSACTION, 0, parts, 2, once->error);
   mp_redis_arguments_free(&head);
   if (reply == NULL) return connection->base.failure.status;
-  moonpad_status status = mp_redis_check_word(tx, reply, error);
+  status = mp_redis_check_word(tx, reply, once->error);
   freeReplyObject(reply);
-  return status == MOONPAD_OK ? mp_redis_wait_for_replicas(connection, error) : status;
+  return status == MOONPAD_OK ? mp_redis_wait_for_replicas(connection, once->error) : status;
 }
 
-static void begin(mp_redis_tx *tx, mp_redis_connection *connection, const mp_remote_attempt *once) {
-  *tx = (mp_redis_tx){
-      .tx = {&tx_ops}, .connection = connection, .env = connection->store->remote.env, .is_write = once->is_write};
-  mp_redis_arguments_init(&tx->known, tx->env);
-  mp_redis_arguments_init(&tx->writes, tx->env);
-  mp_redis_arguments_init(&tx->question, tx->env);
+static moonpad_status commit(mp_redis_tx *tx, mp_remote_attempt *once, bool *sent) {
+  moonpad_status status = MOONPAD_OK;
+  for (tx->part = tx->parts; status == MOONPAD_OK && tx->part != NULL; tx->part = tx->part->next) {
+    if (tx->part->writes.count > 0) status = commit_part(tx, once, sent);
+  }
+  return status;
 }
 
-static void end(mp_redis_tx *tx) {
-  mp_redis_arguments_free(&tx->known);
-  mp_redis_arguments_free(&tx->writes);
-  mp_redis_arguments_free(&tx->question);
-  mp_release(tx->env, tx->seen);
-  mp_release(tx->env, tx->made);
+static void unstage(mp_redis_tx *tx) {
+  for (tx->part = tx->parts; tx->part != NULL; tx->part = tx->part->next) {
+    if (tx->part->made_count == 0) continue;
+    if (mp_redis_go_to_app(tx->connection, mp_redis_app_name(tx->part), NULL) == MOONPAD_OK) mp_redis_unstage(tx);
+  }
 }
 
 static moonpad_status run_once(mp_redis_connection *connection, mp_remote_attempt *once, bool *sent) {
-  mp_redis_tx tx;
-  begin(&tx, connection, once);
+  mp_env *env = connection->store->remote.env;
+  mp_redis_tx tx = {.tx = {&tx_ops}, .connection = connection, .env = env, .is_write = once->is_write};
+  mp_redis_arguments_init(&tx.question, env);
   moonpad_status status = once->function(&tx.tx, once->context, once->error);
   bool succeeds = status == MOONPAD_OK && connection->base.failure.status == MOONPAD_OK;
-  if (succeeds && once->is_write) status = commit(&tx, sent, once->error);
+  if (succeeds && once->is_write) status = commit(&tx, once, sent);
   bool is_stored = succeeds && connection->base.failure.status == MOONPAD_OK;
-  if (!is_stored && tx.made_count > 0) mp_redis_unstage(&tx);
-  end(&tx);
+  if (!is_stored) unstage(&tx);
+  free_parts(&tx);
+  mp_redis_arguments_free(&tx.question);
   return status;
 }
 
@@ -327,9 +281,12 @@ moonpad_status mp_redis_run(mp_remote_connection *base, mp_remote_attempt *once,
 
 moonpad_status mp_redis_find_commit(mp_remote_connection *base, const mp_remote_attempt *once, bool *is_done) {
   mp_redis_connection *connection = (mp_redis_connection *)base;
+  moonpad_string app_name = {once->where.data, once->where.length};
+  moonpad_status status = mp_redis_go_to_app(connection, app_name, NULL);
+  if (status != MOONPAD_OK) return status;
   mp_redis_arguments arguments;
   mp_redis_arguments_init(&arguments, connection->store->remote.env);
-  add_commit_key(connection->store, &arguments, once->slot);
+  add_commit_key(connection->store, &arguments, app_name, once->slot);
   mp_redis_add_integer(&arguments, once->number);
   const mp_redis_arguments *parts[] = {&arguments};
   redisReply *reply = mp_redis_call(connection, MP_REDIS_FIND_COMMIT, 1, parts, 1, NULL);

@@ -11,11 +11,12 @@ moonpad_status mp_redis_create_session(mp_tx *base, const moonpad_session_name *
   mp_redis_tx *tx = mp_redis_tx_of(base);
   redisReply *reply = NULL;
   *row = (mp_session_row){.create_time = create_time, .last_update_time = create_time};
+  moonpad_status status = mp_redis_enter_app(tx, name->app_name, error);
+  if (status != MOONPAD_OK) return status;
   mp_redis_arguments *question = mp_redis_begin_question(tx, "?create");
-  mp_redis_add(question, name->app_name);
   mp_redis_add(question, name->user_id);
   mp_redis_add(question, name->session_id);
-  moonpad_status status = mp_redis_ask(tx, MP_REDIS_READS_HEADS, &reply, error);
+  status = mp_redis_ask(tx, MP_REDIS_READS_HEADS, &reply, error);
   if (status != MOONPAD_OK) return status;
   const redisReply *numbers = mp_redis_item(reply, 2);
   if (mp_redis_count(numbers) != 5) {
@@ -28,17 +29,18 @@ moonpad_status mp_redis_create_session(mp_tx *base, const moonpad_session_name *
   mp_redis_arguments *write = mp_redis_begin_write(tx, "create");
   for (size_t i = 0; i < 3; i++) mp_redis_add_integer(write, *found[i]);
   mp_redis_add_time(write, create_time);
-  mp_redis_add(write, name->app_name);
   mp_redis_add(write, name->user_id);
   mp_redis_add(write, name->session_id);
   status = mp_redis_end_write(tx, error);
-  return status == MOONPAD_OK ? mp_redis_note_made(tx, name->app_name, row->id, error) : status;
+  return status == MOONPAD_OK ? mp_redis_note_made(tx, row->id, error) : status;
 }
 
 /* ---- removing ---- */
 
 moonpad_status mp_redis_remove_session(mp_tx *base, const mp_session_ref *session, moonpad_error *error) {
   mp_redis_tx *tx = mp_redis_tx_of(base);
+  moonpad_status status = mp_redis_enter(tx, session, error);
+  if (status != MOONPAD_OK) return status;
   mp_redis_add_place(mp_redis_begin_write(tx, "remove"), &session->name, session->session);
   return mp_redis_end_write(tx, error);
 }
@@ -47,18 +49,16 @@ moonpad_status mp_redis_remove_user(mp_tx *base, const mp_session_ref *user, int
   mp_redis_tx *tx = mp_redis_tx_of(base);
   redisReply *reply = NULL;
   *sessions = 0;
-  mp_redis_arguments *question = mp_redis_begin_question(tx, "?forget");
-  mp_redis_add(question, user->name.app_name);
-  mp_redis_add(question, user->name.user_id);
-  moonpad_status status = mp_redis_ask(tx, MP_REDIS_READS_HEADS, &reply, error);
+  moonpad_status status = mp_redis_enter(tx, user, error);
+  if (status != MOONPAD_OK) return status;
+  mp_redis_add(mp_redis_begin_question(tx, "?forget"), user->name.user_id);
+  status = mp_redis_ask(tx, MP_REDIS_READS_HEADS, &reply, error);
   if (status != MOONPAD_OK) return status;
   bool is_found = mp_redis_says(mp_redis_item(reply, 0), "ok");
   *sessions = mp_redis_integer(mp_redis_item(reply, 2));
   freeReplyObject(reply);
   if (!is_found) return MOONPAD_NOT_FOUND;
-  mp_redis_arguments *write = mp_redis_begin_write(tx, "forget");
-  mp_redis_add(write, user->name.app_name);
-  mp_redis_add(write, user->name.user_id);
+  mp_redis_add(mp_redis_begin_write(tx, "forget"), user->name.user_id);
   mp_redis_note_written(tx, MP_HEAD(MP_SCOPE_USER));
   return mp_redis_end_write(tx, error);
 }
@@ -121,6 +121,7 @@ moonpad_status mp_redis_apply(mp_tx *base, const mp_batch *batch, moonpad_error 
   mp_redis_tx *tx = mp_redis_tx_of(base);
   moonpad_status status = check_revisions(batch, error);
   bool staged = false;
+  if (status == MOONPAD_OK) status = mp_redis_enter(tx, &batch->ref, error);
   if (status == MOONPAD_OK) status = mp_redis_stage_events(tx, batch, &staged, error);
   if (status != MOONPAD_OK) return status;
   size_t events = staged ? 0 : batch->event_count;
@@ -144,11 +145,18 @@ moonpad_status mp_redis_copy_history(mp_tx *base, const mp_session_ref *from, co
                                      moonpad_error *error) {
   mp_redis_tx *tx = mp_redis_tx_of(base);
   bool staged = false;
-  moonpad_status status = mp_redis_stage_copy(tx, from, to, last, &staged, error);
+  moonpad_status status = mp_redis_enter(tx, from, error);
+  const mp_redis_part *of_from = tx->part;
+  if (status == MOONPAD_OK) status = mp_redis_enter(tx, to, error);
+  if (status == MOONPAD_OK && tx->part != of_from) {
+    status = mp_fail(error, MOONPAD_UNSUPPORTED, "a history is copied within its app");
+  }
+  if (status == MOONPAD_OK) status = mp_redis_stage_copy(tx, from, to, last, &staged, error);
   if (status != MOONPAD_OK) return status;
   mp_redis_arguments *write = mp_redis_begin_write(tx, "copy");
   mp_redis_add_place(write, &from->name, from->session);
   mp_redis_add_place(write, &to->name, to->session);
   mp_redis_add_integer(write, staged ? -1 : last);
+  mp_redis_note_copied(tx, from);
   return mp_redis_end_write(tx, error);
 }

@@ -9,6 +9,7 @@
 #ifndef MP_STORE_SERVER_REMOTE_H
 #define MP_STORE_SERVER_REMOTE_H
 
+#include "base/buffer.h"
 #include "store/server/plan_queue.h"
 #include "store/server/pool.h"
 #include "store/store.h"
@@ -53,9 +54,10 @@ typedef struct mp_remote_attempt {
   bool is_snapshot;          /* it reads, and puts more than one question */
   bool is_hurried;           /* it is tried once, and waits for no connection */
   mp_remote_failure failure; /* the store's own */
-  /* A COMMIT was sent and not answered; this is what it noted. */
+  /* A COMMIT was sent and not answered; this is what it noted, and where, if a store must know. */
   bool is_unknown;
   int64_t slot, number;
+  mp_buffer where;
 } mp_remote_attempt;
 
 /* What knows the server. */

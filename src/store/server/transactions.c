@@ -89,7 +89,9 @@ static moonpad_status try_until(mp_remote_attempt *once, mp_remote *remote) {
 static moonpad_status run_call(mp_remote_attempt *once, mp_remote *remote) {
   moonpad_status status = mp_pool_enter(&remote->pool, once->error);
   if (status != MOONPAD_OK) return status;
+  mp_buffer_init(&once->where, remote->env);
   status = try_until(once, remote);
+  mp_buffer_free(&once->where);
   mp_pool_leave(&remote->pool);
   return status;
 }
