@@ -53,6 +53,13 @@ MOONPAD_API const moonpad_store_opener *moonpad_mysql_store(void);
 */
 MOONPAD_API const moonpad_store_opener *moonpad_redis_store(void);
 
+/*
+** Redis Cluster, with the same library: the scheme is "redis+cluster". The URL is
+** redis+cluster://:PASSWORD@HOST:PORT,HOST:PORT, of some nodes; the others are found. All of an app
+** is on one node. Options, memory, result, errors and threads are as above.
+*/
+MOONPAD_API const moonpad_store_opener *moonpad_redis_cluster_store(void);
+
 #ifdef __cplusplus
 }
 #endif

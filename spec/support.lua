@@ -104,7 +104,8 @@ function support.freshUrl(store)
   end
   local rest = assert(require("spec.servers").rest(SERVERS[store]))
   onServers[#onServers + 1] = rest
-  return store .. rest
+  -- That of Redis may be a cluster.
+  return os.getenv(SERVERS[store]):match "^[%w+]+:" .. rest
 end
 
 ---The servers that are there, as `support.freshUrl` takes them.

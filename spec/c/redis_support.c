@@ -36,24 +36,67 @@ static redisReply *check(redisContext *redis, void *answer) {
   return reply;
 }
 
-/* "//:PASSWORD@HOST:PORT/DB?prefix=...", as spec/servers/redis.sh writes it. */
-static redisContext *connect_to(const char *rest, char prefix[64]) {
-  char password[64], host[64];
-  int port, db;
+/* ---- connections ---- */
+
+/* "//:PASSWORD@HOST:PORT/DB?prefix=...", or of a cluster "//:PASSWORD@HOST:PORT,HOST:PORT?prefix=..." */
+static void prefix_of(const char *rest, char prefix[64]) {
   const char *option = strstr(rest, "prefix=");
   snprintf(prefix, 64, "%s", option == NULL ? "mp:" : option + strlen("prefix="));
   prefix[strcspn(prefix, "&")] = '\0';
-  if (sscanf(rest, "//:%63[^@]@%63[^:]:%d/%d", password, host, &port, &db) != 4) give_up(rest, "no such URL");
-  redisContext *redis = redisConnect(host, port);
-  if (redis == NULL || redis->err != 0) give_up(rest, redis == NULL ? "out of memory" : redis->errstr);
+}
+
+static bool is_cluster(const char *rest) {
+  return memchr(rest, ',', strcspn(rest, "?")) != NULL;
+}
+
+static redisContext *connect_to_host(const char *host, const char *password) {
+  char name[64];
+  int port;
+  if (sscanf(host, "%63[^:]:%d", name, &port) != 2) give_up(host, "no such URL");
+  redisContext *redis = redisConnect(name, port);
+  if (redis == NULL || redis->err != 0) give_up(host, redis == NULL ? "out of memory" : redis->errstr);
   freeReplyObject(check(redis, redisCommand(redis, "AUTH %s", password)));
+  return redis;
+}
+
+static redisContext *connect_to(const char *rest, char prefix[64]) {
+  char password[64], host[64];
+  int db;
+  prefix_of(rest, prefix);
+  if (sscanf(rest, "//:%63[^@]@%63[^/]/%d", password, host, &db) != 3) give_up(rest, "no such URL");
+  redisContext *redis = connect_to_host(host, password);
   freeReplyObject(check(redis, redisCommand(redis, "SELECT %d", db)));
   return redis;
 }
 
-void redis_forget_url(const char *rest) {
-  char prefix[64], cursor[32] = "0";
-  redisContext *redis = connect_to(rest, prefix);
+static bool is_replica(redisContext *redis) {
+  redisReply *role = check(redis, redisCommand(redis, "ROLE"));
+  bool is = strcmp(role->element[0]->str, "master") != 0;
+  freeReplyObject(role);
+  return is;
+}
+
+/* Calls it for the server, or for each node of a cluster that may be written to. */
+static void at_each_node(const char *rest, void (*call)(redisContext *redis, const char *prefix, int kind), int kind) {
+  char prefix[64], password[64], hosts[400];
+  if (!is_cluster(rest)) {
+    redisContext *redis = connect_to(rest, prefix);
+    call(redis, prefix, kind);
+    redisFree(redis);
+    return;
+  }
+  prefix_of(rest, prefix);
+  if (sscanf(rest, "//:%63[^@]@%399[^?]", password, hosts) != 2) give_up(rest, "no such URL");
+  for (char *at = hosts, *host; (host = strtok_r(at, ",", &at)) != NULL;) {
+    redisContext *redis = connect_to_host(host, password);
+    if (!is_replica(redis)) call(redis, prefix, kind);
+    redisFree(redis);
+  }
+}
+
+static void forget(redisContext *redis, const char *prefix, int kind) {
+  char cursor[32] = "0";
+  (void)kind;
   do {
     redisReply *reply = check(redis, redisCommand(redis, "SCAN %s MATCH %s* COUNT 1000", cursor, prefix));
     snprintf(cursor, sizeof cursor, "%s", reply->element[0]->str);
@@ -63,40 +106,46 @@ void redis_forget_url(const char *rest) {
     }
     freeReplyObject(reply);
   } while (strcmp(cursor, "0") != 0);
-  redisFree(redis);
+}
+
+void redis_forget_url(const char *rest) {
+  at_each_node(rest, forget, 0);
 }
 
 /* ---- what a place has, kept in the place itself ---- */
 
-static const char copy[] = "local from, to, other = ARGV[1], ARGV[2], ARGV[3] "
-                           "local function is(key, begin) return string.sub(key, 1, #begin) == begin end "
-                           "local function each(begin, without, call) "
-                           "  for _, key in ipairs(redis.call('KEYS', begin .. '*')) do "
-                           "    if is(key, begin) and not (without ~= '' and is(key, without)) then call(key) end "
-                           "  end "
-                           "end "
-                           "each(to, other, function(key) redis.call('UNLINK', key) end) "
-                           "each(from, other == '' and to or '', function(key) "
-                           "  local copied = to .. string.sub(key, #from + 1) "
-                           "  redis.call('RESTORE', copied, 0, redis.call('DUMP', key), 'REPLACE') "
-                           "end)";
+static const char copy[] =
+    "local from, to, other = ARGV[1], ARGV[2], ARGV[3] "
+    "local function is(key, begin) return string.sub(key, 1, #begin) == begin end "
+    "local function each(begin, without, call) "
+    "  for _, key in ipairs(redis.call('KEYS', begin .. '*')) do "
+    "    local is_apps = string.find(key, '{', 1, true) "
+    "    if is_apps and is(key, begin) and not (without ~= '' and is(key, without)) then call(key) end "
+    "  end "
+    "end "
+    "each(to, other, function(key) redis.call('UNLINK', key) end) "
+    "each(from, other == '' and to or '', function(key) "
+    "  local copied = to .. string.sub(key, #from + 1) "
+    "  redis.call('RESTORE', copied, 0, redis.call('DUMP', key), 'REPLACE') "
+    "end)";
 
-static void run_copy(const char *rest, bool back) {
-  char prefix[64], kept[80];
-  redisContext *redis = connect_to(rest, prefix);
+enum { KEEP, PUT_BACK };
+
+static void run_copy(redisContext *redis, const char *prefix, int kind) {
+  char kept[80];
   snprintf(kept, sizeof kept, "%skept!", prefix);
+  bool back = kind == PUT_BACK;
   void *reply =
       redisCommand(redis, "EVAL %s 0 %s %s %s", copy, back ? kept : prefix, back ? prefix : kept, back ? kept : "");
   freeReplyObject(check(redis, reply));
-  redisFree(redis);
 }
 
 void redis_keep(const char *rest) {
-  run_copy(rest, false);
+  at_each_node(rest, run_copy, KEEP);
 }
 
 void redis_put_back(const char *rest) {
-  run_copy(rest, true);
+  at_each_node(rest, run_copy, PUT_BACK);
 }
 
 /* ---- commands of a test's own ---- */

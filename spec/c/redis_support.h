@@ -4,6 +4,20 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "moonpad_stores.h"
+
+/*
+** MOONPAD_TEST_REDIS may be the URL of a cluster: then the tests of "redis:" run there. This opens
+** either.
+*/
+static inline const moonpad_store_opener *redis_opener(void) {
+  const char *url = getenv("MOONPAD_TEST_REDIS");
+  bool is_of_cluster = url != NULL && strncmp(url, "redis+cluster:", 14) == 0;
+  return is_of_cluster ? moonpad_redis_cluster_store() : moonpad_redis_store();
+}
 
 /* `url` is that of the server; the place is a prefix of its own for all keys. */
 void redis_make_url(const char *url, char *rest, size_t size);
@@ -11,7 +25,7 @@ bool redis_is_url(const char *rest);
 /* Removes all keys of the place. */
 void redis_forget_url(const char *rest);
 
-/* Copies all that a place has, and puts it back. */
+/* Copies what a place has of apps, and puts it back. */
 void redis_keep(const char *rest);
 void redis_put_back(const char *rest);
 

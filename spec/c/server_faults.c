@@ -237,7 +237,8 @@ moonpad_status faults_open(const char *url, int64_t busy_timeout_ms, moonpad_ser
   const moonpad_store_scheme stores[] = {{"postgresql", moonpad_postgres_store()},
                                          {"mysql", moonpad_mysql_store()},
                                          {"redis", moonpad_redis_store()},
-                                         {"redis+unix", moonpad_redis_store()}};
+                                         {"redis+unix", moonpad_redis_store()},
+                                         {"redis+cluster", moonpad_redis_cluster_store()}};
   moonpad_options options;
   moonpad_options_init(&options);
   options.stores = stores;

@@ -30,7 +30,7 @@ void server_make_url(const char *variable, char *rest, size_t size) {
     mysql_make_url(url, rest, size);
     return;
   }
-  if (strncmp(url, "redis:", 6) == 0) {
+  if (strncmp(url, "redis", 5) == 0) {
     redis_make_url(url, rest, size);
     return;
   }

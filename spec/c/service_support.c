@@ -6,6 +6,7 @@
 
 #include "example_store.h"
 #include "moonpad_stores.h"
+#include "redis_support.h"
 #include "server_support.h"
 #include "slow_store.h"
 
@@ -113,7 +114,7 @@ int host_setup(void **state, const char *url) {
                                          {"example", &example_store_opener},
                                          {"postgresql", moonpad_postgres_store()},
                                          {"mysql", moonpad_mysql_store()},
-                                         {"redis", moonpad_redis_store()}};
+                                         {"redis", redis_opener()}};
   host *self = calloc(1, sizeof *self);
   assert_non_null(self);
   pthread_mutex_init(&self->lock, NULL);

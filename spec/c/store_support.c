@@ -11,11 +11,11 @@
 
 #include "base/error.h"
 #include "example_store.h"
+#include "redis_support.h"
 #include "server_support.h"
 #include "slow_store.h"
 #include "store/mysql/mysql.h"
 #include "store/postgres/postgres.h"
-#include "store/redis/redis.h"
 #include "store_support.h"
 
 /* ---- the stores ---- */
@@ -24,7 +24,12 @@ static const struct moonpad_store_opener memory = {MP_STORE_VERSION, mp_memory_o
 static const struct moonpad_store_opener sqlite = {MP_STORE_VERSION, mp_sqlite_open};
 static const struct moonpad_store_opener postgres = {MP_STORE_VERSION, mp_postgres_open};
 static const struct moonpad_store_opener mysql = {MP_STORE_VERSION, mp_mysql_open};
-static const struct moonpad_store_opener redis = {MP_STORE_VERSION, mp_redis_open};
+
+static moonpad_status open_redis(mp_env *env, moonpad_string rest, const moonpad_options *options, mp_store **store,
+                                 moonpad_error *error) {
+  return redis_opener()->open(env, rest, options, store, error);
+}
+static const struct moonpad_store_opener redis = {MP_STORE_VERSION, open_redis};
 
 /* One line for each store that runs the suite. */
 static const store_kind kinds[] = {

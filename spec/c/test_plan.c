@@ -14,6 +14,7 @@
 
 #include "counting_allocator.h"
 #include "moonpad_stores.h"
+#include "redis_support.h"
 #include "server_support.h"
 #include "service_support.h"
 #include "store/plan.h"
@@ -377,7 +378,7 @@ static int setup_mysql(void **state) {
 }
 
 static int setup_redis(void **state) {
-  return setup_server(state, "MOONPAD_TEST_REDIS", moonpad_redis_store()->open);
+  return setup_server(state, "MOONPAD_TEST_REDIS", redis_opener()->open);
 }
 
 static int teardown(void **state) {

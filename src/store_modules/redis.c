@@ -12,8 +12,16 @@
 
 int luaopen_moonpad_redis(lua_State *L);
 
-/* A light userdata: the moonpad_store_opener. It lives as long as this module is loaded. */
+static void set_opener(lua_State *L, const char *scheme, const moonpad_store_opener *opener) {
+  lua_pushlightuserdata(L, (void *)opener);
+  lua_setfield(L, -2, scheme);
+}
+
+/* Of each scheme a light userdata: the opener. They live as long as this module is loaded. */
 MOONPAD_API int luaopen_moonpad_redis(lua_State *L) {
-  lua_pushlightuserdata(L, (void *)moonpad_redis_store());
+  lua_createtable(L, 0, 3);
+  set_opener(L, "redis", moonpad_redis_store());
+  set_opener(L, "redis+unix", moonpad_redis_store());
+  set_opener(L, "redis+cluster", moonpad_redis_cluster_store());
   return 1;
 }

@@ -9,7 +9,7 @@ local POSTGRES <const> = { sessions = "moonpad.postgres", others = "moonpad.post
 local MYSQL <const> = { sessions = "moonpad.mysql", others = "moonpad.mysql_agent_stores" }
 local REDIS <const> = { sessions = "moonpad.redis" }
 local MODULES <const> = { postgresql = POSTGRES, postgres = POSTGRES, mysql = MYSQL, redis = REDIS,
-  ["redis+unix"] = REDIS }
+  ["redis+unix"] = REDIS, ["redis+cluster"] = REDIS }
 
 local function schemeOf(url)
   return type(url) == "string" and url:match "^(%a[%w+.-]*):" or nil
@@ -38,7 +38,9 @@ end
 ---@param url any
 ---@return lightuserdata? opener nil: the store is built in, or there is none
 function storeModules.sessions(url)
-  return load(url, "sessions")
+  local module = load(url, "sessions")
+  -- One module may have an opener for each of several schemes.
+  return type(module) == "table" and module[schemeOf(url)] or module
 end
 
 ---What opens artifacts and memories at a URL, and tells the SQL of a schema with all that there is.

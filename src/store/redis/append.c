@@ -193,8 +193,8 @@ static bool send_plan(mp_redis_connection *connection, mp_sent_plan *sent, bool 
   if (!has_room) mp_redis_note(connection, mp_no_memory(&error), &error);
   if (has_room) add_plan(&arguments, connection->store, plan);
   const mp_redis_arguments *parts[] = {&arguments};
-  bool is_sent =
-      has_room && mp_redis_send_script(connection, MP_REDIS_APPEND, KEYS, by_hash, parts, 1, NULL) == MOONPAD_OK;
+  bool is_sent = has_room && mp_redis_go_to_app(connection, plan->ref.name.app_name, NULL) == MOONPAD_OK &&
+                 mp_redis_send_script(connection, MP_REDIS_APPEND, KEYS, by_hash, parts, 1, NULL) == MOONPAD_OK;
   mp_redis_arguments_free(&arguments);
   if (!is_sent) note_failure(connection, plan);
   return is_sent;
@@ -205,7 +205,9 @@ static bool send_plan(mp_redis_connection *connection, mp_sent_plan *sent, bool 
 ** it.
 */
 static bool receive_plan(mp_redis_connection *connection, mp_sent_plan *sent) {
-  redisReply *reply = mp_redis_receive(connection, NULL);
+  redisReply *reply = NULL;
+  moonpad_status status = mp_redis_go_to_app(connection, sent->plan->ref.name.app_name, NULL);
+  if (status == MOONPAD_OK) reply = mp_redis_receive(connection, NULL);
   if (reply == NULL) {
     mp_plan_forget(connection->store->remote.env, sent->plan);
     return false;
@@ -230,6 +232,7 @@ static size_t send_all(mp_redis_connection *connection, mp_sent_plan **plans, si
     is_sent[i] = !mp_remote_is_broken(&connection->base) && send_plan(connection, plans[i], by_hash);
     if (!mp_remote_is_broken(&connection->base)) mp_remote_clear_failure(&connection->base);
   }
+  if (connection->node_count > 1) mp_redis_flush(connection);
   for (size_t i = 0; i < count && !mp_remote_is_broken(&connection->base); i++) {
     if (!is_sent[i]) continue;
     if (receive_plan(connection, plans[i])) plans[left++] = plans[i];
@@ -241,12 +244,24 @@ static size_t send_all(mp_redis_connection *connection, mp_sent_plan **plans, si
   return left;
 }
 
+/* `plans` go on with some of one app, at one node: so many. */
+static size_t count_of_app(mp_sent_plan *const *plans, size_t count) {
+  moonpad_string app = plans[0]->plan->ref.name.app_name;
+  size_t same = 1;
+  for (; same < count; same++) {
+    moonpad_string other = plans[same]->plan->ref.name.app_name;
+    if (other.length != app.length || memcmp(other.data, app.data, app.length) != 0) break;
+  }
+  return same;
+}
+
 /* What is stored and not where it has to be has failed, and is found when it is sent again. */
 static void wait_for_replicas(mp_redis_connection *connection, mp_sent_plan *const *plans, size_t count) {
   mp_remote_failure before = connection->base.failure;
   moonpad_error error;
   mp_remote_clear_failure(&connection->base);
-  moonpad_status status = mp_redis_wait_for_replicas(connection, &error);
+  moonpad_status status = mp_redis_go_to_app(connection, plans[0]->plan->ref.name.app_name, &error);
+  if (status == MOONPAD_OK) status = mp_redis_wait_for_replicas(connection, &error);
   if (status == MOONPAD_OK) {
     connection->base.failure = before;
     return;
@@ -264,5 +279,8 @@ void mp_redis_send_plans(mp_remote_connection *base, mp_sent_plan *const *plans,
   memcpy(left, plans, count * sizeof *left);
   size_t lacking = send_all(connection, left, count, true);
   if (lacking > 0 && !mp_remote_is_broken(base)) send_all(connection, left, lacking, false);
-  if (connection->store->replicas > 0 && !mp_remote_is_broken(base)) wait_for_replicas(connection, plans, count);
+  for (size_t i = 0, same; connection->store->replicas > 0 && i < count && !mp_remote_is_broken(base); i += same) {
+    same = count_of_app(plans + i, count - i);
+    wait_for_replicas(connection, plans + i, same);
+  }
 }

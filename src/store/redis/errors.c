@@ -14,6 +14,8 @@ typedef struct meaning {
   const char *text; /* NULL: what the server says */
 } meaning;
 
+#define MOVING "the app is on its way to another node of the cluster"
+
 static const meaning meanings[] = {
     {"LOADING", MOONPAD_STORAGE, MP_AGAIN_CALL, "the server is still loading its data"},
     {"READONLY", MOONPAD_STORAGE, MP_AGAIN_RECONNECT, "the server is read-only (a replica?)"},
@@ -32,10 +34,11 @@ static const meaning meanings[] = {
     {"NOPERM", MOONPAD_UNSUPPORTED, MP_AGAIN_NEVER, NULL},
     {"The user executing the script", MOONPAD_UNSUPPORTED, MP_AGAIN_NEVER, NULL},
     {"unknown command", MOONPAD_UNSUPPORTED, MP_AGAIN_NEVER, NULL},
-    {"MOVED", MOONPAD_UNSUPPORTED, MP_AGAIN_NEVER,
-     "the server is a node of a cluster, and the URL is not one of a cluster"},
-    {"CROSSSLOT", MOONPAD_UNSUPPORTED, MP_AGAIN_NEVER,
-     "the server is a node of a cluster, and the URL is not one of a cluster"},
+    {"MOVED", MOONPAD_STORAGE, MP_AGAIN_RECONNECT, "another node of the cluster has the app now"},
+    {"CLUSTERDOWN", MOONPAD_STORAGE, MP_AGAIN_RECONNECT, "the cluster is down"},
+    {"ASK ", MOONPAD_BUSY, MP_AGAIN_CALL, MOVING},
+    {"TRYAGAIN", MOONPAD_BUSY, MP_AGAIN_CALL, MOVING},
+    {"non local key", MOONPAD_BUSY, MP_AGAIN_CALL, MOVING},
     {"WRONGTYPE", MOONPAD_CORRUPT, MP_AGAIN_NEVER,
      "the database is damaged: a key holds what moonpad has not put there"},
 };
@@ -75,13 +78,13 @@ moonpad_status mp_redis_fail(mp_redis_connection *connection, const redisReply *
 moonpad_status mp_redis_lost(mp_redis_connection *connection, const char *what, moonpad_error *error) {
   const mp_remote *remote = &connection->store->remote;
   moonpad_error reason;
-  if (connection->redis->err == REDIS_ERR_OOM) {
+  if (connection->node->redis->err == REDIS_ERR_OOM) {
     /* hiredis gives the connection up. */
     connection->base.must_close = true;
     return note(connection, mp_no_memory(&reason), MP_AGAIN_NEVER, &reason, error);
   }
   moonpad_status status = mp_fail(&reason, MOONPAD_STORAGE, "%s: the connection is lost: %.200s", remote->place,
-                                  what != NULL ? what : connection->redis->errstr);
+                                  what != NULL ? what : connection->node->redis->errstr);
   return note(connection, status, MP_AGAIN_RECONNECT, &reason, error);
 }
 

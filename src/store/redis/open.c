@@ -7,7 +7,7 @@
 #include "moonpad_stores.h"
 #include "store/redis/redis.h"
 
-enum { OPTION_PREFIX, OPTION_POOL, OPTION_DB, OPTION_MIGRATE, OPTION_STRICT, OPTION_REPLICAS, OPTIONS };
+enum { OPTION_PREFIX, OPTION_POOL, OPTION_DB, OPTION_MIGRATE, OPTION_STRICT, OPTION_REPLICAS, OPTION_SHARD, OPTIONS };
 
 #define DEFAULT_POOL     4
 #define LARGEST_POOL     64
@@ -17,9 +17,12 @@ enum { OPTION_PREFIX, OPTION_POOL, OPTION_DB, OPTION_MIGRATE, OPTION_STRICT, OPT
 static const char expected[] =
     "redis: the URL is not valid: write redis://:PASSWORD@HOST:PORT/0 or redis+unix://:PASSWORD@PATH, with other "
     "characters than letters and digits as %XX (an @ is %40, a / is %2F, a ? is %3F)";
+static const char expected_of_cluster[] =
+    "redis+cluster: the URL is not valid: write redis+cluster://:PASSWORD@HOST:PORT,HOST:PORT, with other characters "
+    "than letters and digits as %XX (an @ is %40, a / is %2F, a ? is %3F)";
 
-static moonpad_status invalid_url(moonpad_error *error) {
-  return mp_fail(error, MOONPAD_INVALID_ARGUMENT, "%s", expected);
+static moonpad_status invalid_url(const mp_redis *store, moonpad_error *error) {
+  return mp_fail(error, MOONPAD_INVALID_ARGUMENT, "%s", store->learned == NULL ? expected : expected_of_cluster);
 }
 
 /* ---- what is in the URL ---- */
@@ -31,7 +34,7 @@ static moonpad_status note_place(mp_redis *store, moonpad_error *error) {
   if (store->socket != NULL) {
     length = (size_t)snprintf(place, sizeof place, "redis+unix:%.200s", store->socket);
   } else {
-    length = (size_t)snprintf(place, sizeof place, "redis://");
+    length = (size_t)snprintf(place, sizeof place, "%s://", store->learned == NULL ? "redis" : "redis+cluster");
   }
   for (size_t i = 0; i < url->host_count && length < sizeof place; i++) {
     char port[8] = "";
@@ -67,10 +70,26 @@ static moonpad_status note_prefix(mp_redis *store, const char *prefix, moonpad_e
 static moonpad_status note_database(mp_redis *store, const mp_url_option *option, moonpad_error *error) {
   mp_url_option path = {"db", store->socket == NULL ? store->url.path : NULL};
   if (path.value != NULL && path.value[0] == '\0') path.value = NULL;
+  if (store->learned != NULL && (path.value != NULL || option->value != NULL)) {
+    return mp_fail(error, MOONPAD_INVALID_ARGUMENT, "redis+cluster: a cluster has one database, the URL names none");
+  }
   if (path.value != NULL && option->value != NULL) {
     return mp_fail(error, MOONPAD_INVALID_ARGUMENT, "the URL's option db: the URL names a database behind its host");
   }
   return mp_url_number(path.value != NULL ? &path : option, 0, LARGEST_DATABASE, 0, &store->database, error);
+}
+
+/* How an app's data are spread over a cluster: all of an app is on one node. */
+static moonpad_status check_shard(const mp_redis *store, const mp_url_option *option, moonpad_error *error) {
+  if (option->value == NULL) return MOONPAD_OK;
+  if (store->learned == NULL) {
+    return mp_fail(error, MOONPAD_INVALID_ARGUMENT, "the URL's option shard: is one of redis+cluster:");
+  }
+  if (strcmp(option->value, "app") == 0) return MOONPAD_OK;
+  if (strcmp(option->value, "user") == 0) {
+    return mp_fail(error, MOONPAD_UNSUPPORTED, "the URL's option shard: this version has shard=app alone");
+  }
+  return mp_fail(error, MOONPAD_INVALID_ARGUMENT, "the URL's option shard: expects app");
 }
 
 static moonpad_status note_options(mp_redis *store, const mp_url_option *options, int64_t *pool, moonpad_error *error) {
@@ -83,6 +102,7 @@ static moonpad_status note_options(mp_redis *store, const mp_url_option *options
     status = mp_url_number(&options[OPTION_REPLICAS], 0, MOST_REPLICAS, 0, &store->replicas, error);
   }
   if (status == MOONPAD_OK) status = note_database(store, &options[OPTION_DB], error);
+  if (status == MOONPAD_OK) status = check_shard(store, &options[OPTION_SHARD], error);
   if (status == MOONPAD_OK) status = mp_url_switch(&options[OPTION_MIGRATE], true, &store->remote.migrates, error);
   return status == MOONPAD_OK ? mp_url_switch(&options[OPTION_STRICT], false, &store->remote.strict, error) : status;
 }
@@ -91,7 +111,7 @@ static moonpad_status note_options(mp_redis *store, const mp_url_option *options
 static moonpad_status note_socket(mp_redis *store, const char *url, moonpad_error *error) {
   if (store->url.host_count > 0) return MOONPAD_OK;
   const char *path = strncmp(url, "//", 2) == 0 ? store->url.path : url;
-  if (path == NULL || path[0] == '\0') return invalid_url(error);
+  if (store->learned != NULL || path == NULL || path[0] == '\0') return invalid_url(store, error);
   size_t size = strlen(path) + 2;
   store->socket = mp_allocate(store->remote.env, size);
   if (store->socket == NULL) return mp_no_memory(error);
@@ -101,12 +121,13 @@ static moonpad_status note_socket(mp_redis *store, const char *url, moonpad_erro
 
 /* A PATH alone is taken as it is written. */
 static moonpad_status split(mp_redis *store, const char *url, moonpad_error *error) {
-  if (strncmp(url, "//", 2) == 0) return mp_url_split(store->remote.env, url, expected, &store->url, error);
-  return strchr(url, '/') == NULL || strchr(url, '@') != NULL ? invalid_url(error) : MOONPAD_OK;
+  const char *says = store->learned == NULL ? expected : expected_of_cluster;
+  if (strncmp(url, "//", 2) == 0) return mp_url_split(store->remote.env, url, says, &store->url, error);
+  return strchr(url, '/') == NULL || strchr(url, '@') != NULL ? invalid_url(store, error) : MOONPAD_OK;
 }
 
 static moonpad_status read_parts(mp_redis *store, char *url, moonpad_error *error) {
-  static const char *const names[] = {"prefix", "pool", "db", "migrate", "strict", "replicas", NULL};
+  static const char *const names[] = {"prefix", "pool", "db", "migrate", "strict", "replicas", "shard", NULL};
   moonpad_status status = mp_url_check_names("redis", url, names, error);
   if (status == MOONPAD_OK) status = split(store, url, error);
   if (status == MOONPAD_OK) status = note_socket(store, url, error);
@@ -115,15 +136,16 @@ static moonpad_status read_parts(mp_redis *store, char *url, moonpad_error *erro
 }
 
 static moonpad_status read_url(mp_redis *store, moonpad_string rest, int64_t *pool, moonpad_error *error) {
-  mp_url_option options[OPTIONS] = {{"prefix", NULL},  {"pool", NULL},   {"db", NULL},
-                                    {"migrate", NULL}, {"strict", NULL}, {"replicas", NULL}};
+  mp_url_option options[OPTIONS] = {{"prefix", NULL}, {"pool", NULL},     {"db", NULL},   {"migrate", NULL},
+                                    {"strict", NULL}, {"replicas", NULL}, {"shard", NULL}};
   char *left = NULL;
   const char *query = rest.length == 0 ? NULL : memchr(rest.data, '?', rest.length);
   if (rest.length > 0 && memchr(rest.data, '\0', rest.length) != NULL) {
     return mp_fail(error, MOONPAD_INVALID_ARGUMENT, "redis: the URL has a NUL in it");
   }
   /* A password with a ? is taken for options, which messages show. */
-  if (query != NULL && memchr(query, '@', rest.length - (size_t)(query - rest.data)) != NULL) return invalid_url(error);
+  if (query != NULL && memchr(query, '@', rest.length - (size_t)(query - rest.data)) != NULL)
+    return invalid_url(store, error);
   moonpad_status status = mp_url_take_options(store->remote.env, rest, options, OPTIONS, &left, error);
   if (status == MOONPAD_OK) status = read_parts(store, left, error);
   if (status == MOONPAD_OK) status = note_options(store, options, pool, error);
@@ -190,15 +212,24 @@ static const char *guess_risk(mp_redis_connection *connection) {
   return appends ? "perhaps without appendfsync always: " LOSES_LAST : "perhaps without appendonly: " LOSES_LAST;
 }
 
-/* The client cannot choose this. */
-static moonpad_status check_durability(mp_redis_connection *connection, moonpad_error *error) {
+static moonpad_status check_node(mp_redis_connection *connection, moonpad_error *error) {
   const mp_remote *remote = &connection->store->remote;
   bool is_told;
-  if (remote->durability != MOONPAD_DURABILITY_FULL) return MOONPAD_OK;
   const char *risk = find_risk(connection, &is_told);
   if (!is_told) risk = guess_risk(connection);
   if (risk == NULL) return MOONPAD_OK;
   return mp_remote_is_less_durable(remote, risk, error);
+}
+
+/* The client cannot choose this; one node of a cluster may be as bad as all. */
+static moonpad_status check_durability(mp_redis_connection *connection, moonpad_error *error) {
+  moonpad_status status = MOONPAD_OK;
+  if (connection->store->remote.durability != MOONPAD_DURABILITY_FULL) return MOONPAD_OK;
+  for (size_t i = 0; status == MOONPAD_OK && i < connection->node_count; i++) {
+    status = mp_redis_go_to_node(connection, i, error);
+    if (status == MOONPAD_OK) status = check_node(connection, error);
+  }
+  return status;
 }
 
 #define SCHEMA "1"
@@ -223,7 +254,8 @@ static moonpad_status check_schema(mp_redis_connection *connection, moonpad_erro
   char key[MP_REDIS_LONGEST_PREFIX + 16];
   redisReply *reply = NULL;
   snprintf(key, sizeof key, "%sschema", connection->store->prefix);
-  moonpad_status status = read_schema(connection, key, &reply, error);
+  moonpad_status status = mp_redis_go_to_key(connection, "schema", error);
+  if (status == MOONPAD_OK) status = read_schema(connection, key, &reply, error);
   if (status != MOONPAD_OK) return status;
   int64_t found = mp_redis_integer(reply);
   bool is_empty = mp_redis_is_nil(reply);
@@ -245,10 +277,12 @@ static moonpad_status check_schema(mp_redis_connection *connection, moonpad_erro
 static moonpad_status check_scripts(mp_redis_connection *connection, moonpad_error *error) {
   mp_redis_arguments arguments;
   mp_redis_arguments_init(&arguments, connection->store->remote.env);
-  const char *const words[] = {connection->store->prefix, "", "0", "ask", "0", "?users"};
+  const char *const words[] = {connection->store->prefix, "-", "0", "ask", "0", "?users"};
   for (size_t i = 0; i < sizeof words / sizeof *words; i++) mp_redis_add_text(&arguments, words[i]);
   const mp_redis_arguments *parts[] = {&arguments};
-  redisReply *reply = mp_redis_call(connection, MP_REDIS_TRANSACTION, 0, parts, 1, error);
+  redisReply *reply = NULL;
+  moonpad_status status = mp_redis_go_to_app(connection, moonpad_text("-"), error);
+  if (status == MOONPAD_OK) reply = mp_redis_call(connection, MP_REDIS_TRANSACTION, 0, parts, 1, error);
   mp_redis_arguments_free(&arguments);
   if (reply != NULL) freeReplyObject(reply);
   return connection->base.failure.status;
@@ -274,6 +308,8 @@ static void free_store(mp_store *base) {
   mp_env *env = store->remote.env;
   mp_url_free_parts(env, &store->url);
   mp_release(env, store->socket);
+  if (store->learned != NULL) pthread_mutex_destroy(&store->learned->lock);
+  mp_release(env, store->learned);
   mp_remote_destroy(&store->remote);
   mp_release(env, store);
   mp_env_release(env);
@@ -299,14 +335,25 @@ static const mp_remote_ops remote_ops = {
     .send = mp_redis_send_plans,
 };
 
-moonpad_status mp_redis_open(mp_env *env, moonpad_string rest, const moonpad_options *options, mp_store **store,
-                             moonpad_error *error) {
+static bool make_learned(mp_redis *store) {
+  mp_redis_learned *learned = mp_allocate_zeroed(store->remote.env, sizeof *learned);
+  if (learned == NULL || pthread_mutex_init(&learned->lock, NULL) == 0) {
+    store->learned = learned;
+    return learned != NULL;
+  }
+  mp_release(store->remote.env, learned);
+  return false;
+}
+
+static moonpad_status open_any(mp_env *env, bool is_cluster, moonpad_string rest, const moonpad_options *options,
+                               mp_store **store, moonpad_error *error) {
   *store = NULL;
   mp_redis *made = mp_allocate_zeroed(env, sizeof *made);
   if (made == NULL) return mp_no_memory(error);
   int64_t pool = DEFAULT_POOL;
   mp_remote_init(&made->remote, env, &store_ops, &remote_ops, options);
-  moonpad_status status = read_url(made, rest, &pool, error);
+  moonpad_status status = !is_cluster || make_learned(made) ? MOONPAD_OK : mp_no_memory(error);
+  if (status == MOONPAD_OK) status = read_url(made, rest, &pool, error);
   if (status == MOONPAD_OK) {
     warn_without_tls(made);
     status = mp_remote_open(&made->remote, pool, error);
@@ -319,7 +366,22 @@ moonpad_status mp_redis_open(mp_env *env, moonpad_string rest, const moonpad_opt
   return status;
 }
 
+moonpad_status mp_redis_open(mp_env *env, moonpad_string rest, const moonpad_options *options, mp_store **store,
+                             moonpad_error *error) {
+  return open_any(env, false, rest, options, store, error);
+}
+
+moonpad_status mp_redis_open_cluster(mp_env *env, moonpad_string rest, const moonpad_options *options, mp_store **store,
+                                     moonpad_error *error) {
+  return open_any(env, true, rest, options, store, error);
+}
+
 const struct moonpad_store_opener *moonpad_redis_store(void) {
   static const struct moonpad_store_opener opener = {MP_STORE_VERSION, mp_redis_open};
+  return &opener;
+}
+
+const struct moonpad_store_opener *moonpad_redis_cluster_store(void) {
+  static const struct moonpad_store_opener opener = {MP_STORE_VERSION, mp_redis_open_cluster};
   return &opener;
 }

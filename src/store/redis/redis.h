@@ -1,5 +1,6 @@
 /*
-** src/store/redis: the store "redis:", on Redis 6 and later, by hiredis (what 0.14 and 1.x share).
+** src/store/redis: the store "redis:", on Redis 6 and later, and on its clusters, by hiredis (what
+** 0.14 and 1.x share).
 ** Does not belong here: rules of moonpad (src/service), and what stores on servers share
 ** (store/server). Arrows point down this list; none points up.
 **
@@ -14,7 +15,8 @@
 ** list.c               lists of sessions with their state; users
 ** registry.c           the apps, by number
 ** look.c               whole questions
-** connect.c            opens and closes a connection
+** cluster.c            which node of a cluster has what
+** connect.c            opens and closes connections, to one server or to the nodes of a cluster
 ** append_script.c      the script that carries out a plan
 ** transaction_script.c the script of questions and commits; the layout of the keys
 ** replies.c            what comes back
@@ -53,6 +55,8 @@
 #include <hiredis.h>
 #pragma GCC diagnostic pop
 
+#include <pthread.h>
+
 #include "base/buffer.h"
 #include "store/server/remote.h"
 #include "store/server/url.h"
@@ -67,28 +71,30 @@ typedef enum mp_redis_script_id {
   MP_REDIS_SCRIPTS
 } mp_redis_script_id;
 
+#define MP_REDIS_SLOTS 16384
+
+typedef struct mp_redis_address {
+  char host[256];
+  int port;
+} mp_redis_address;
+
+/* Nodes of a cluster that were there when it was last asked. */
+#define MP_REDIS_MOST_LEARNED 64
+typedef struct mp_redis_learned {
+  pthread_mutex_t lock;
+  mp_redis_address nodes[MP_REDIS_MOST_LEARNED];
+  size_t count;
+} mp_redis_learned;
+
 typedef struct mp_redis {
   mp_remote remote; /* first */
   mp_url_parts url;
-  char *socket; /* a path; NULL: the URL has hosts */
+  char *socket;              /* a path; NULL: the URL has hosts */
+  mp_redis_learned *learned; /* of a cluster; NULL: it is none */
   int64_t database;
   int64_t replicas;                         /* that must have what is stored, before a call ends */
   char prefix[MP_REDIS_LONGEST_PREFIX + 1]; /* of all keys */
 } mp_redis;
-
-/* Used by one thread at a time. */
-typedef struct mp_redis_connection {
-  mp_remote_connection base; /* first */
-  mp_redis *store;
-  redisContext *redis;
-  char hashes[MP_REDIS_SCRIPTS][41]; /* of the scripts, as the server knows them; "": it does not */
-  const char **values;               /* room for what is sent */
-  size_t *lengths;
-  size_t value_capacity, length_capacity;
-  mp_buffer scratch; /* an event's text on its way in */
-} mp_redis_connection;
-
-/* ---- arguments.c ---- */
 
 /* Strings to be sent. */
 typedef struct mp_redis_arguments {
@@ -98,6 +104,30 @@ typedef struct mp_redis_arguments {
   size_t count, capacity;
   bool failed; /* out of memory */
 } mp_redis_arguments;
+
+/* A server, and what is open to it. */
+typedef struct mp_redis_node {
+  mp_redis_address address;
+  redisContext *redis;               /* NULL: nothing was sent there yet */
+  char hashes[MP_REDIS_SCRIPTS][41]; /* of the scripts, as the server knows them; "": it does not */
+} mp_redis_node;
+
+/* To a server, or to all nodes of a cluster. Used by one thread at a time. */
+typedef struct mp_redis_connection {
+  mp_remote_connection base; /* first */
+  mp_redis *store;
+  mp_redis_node *node; /* where it goes now */
+  mp_redis_node *nodes;
+  size_t node_count;
+  uint16_t *slots; /* of a cluster: the number of the node that has a slot, and 1; 0: none */
+  mp_redis_arguments tag;
+  const char **values; /* room for what is sent */
+  size_t *lengths;
+  size_t value_capacity, length_capacity;
+  mp_buffer scratch; /* an event's text on its way in */
+} mp_redis_connection;
+
+/* ---- arguments.c ---- */
 
 void mp_redis_arguments_init(mp_redis_arguments *arguments, mp_env *env);
 void mp_redis_arguments_free(mp_redis_arguments *arguments);
@@ -126,6 +156,11 @@ moonpad_status mp_redis_send_script(mp_redis_connection *connection, mp_redis_sc
 /* Sends a command with its arguments. */
 moonpad_status mp_redis_send_command(mp_redis_connection *connection, const char *command,
                                      const mp_redis_arguments *arguments, moonpad_error *error);
+/*
+** Sends at once what waits for any node, so that they work side by side. (Otherwise what is sent
+** waits until a reply of its node is received.)
+*/
+void mp_redis_flush(mp_redis_connection *connection);
 /* To be freed with freeReplyObject. NULL: the connection is lost, and has a failure. */
 redisReply *mp_redis_receive(mp_redis_connection *connection, moonpad_error *error);
 /* The server has forgotten the script, after a restart say. */
@@ -144,12 +179,6 @@ redisReply *mp_redis_command(mp_redis_connection *connection, const char *comman
 ** busy: they have not in time; it is stored, but not there.
 */
 moonpad_status mp_redis_wait_for_replicas(mp_redis_connection *connection, moonpad_error *error);
-
-/*
-** From now on scripts and commands go where the keys of this app are. Nothing to do while there is
-** one server.
-*/
-moonpad_status mp_redis_go_to_app(mp_redis_connection *connection, moonpad_string app_name, moonpad_error *error);
 
 /* ---- replies.c ---- */
 
@@ -196,8 +225,24 @@ void mp_redis_refuse(const mp_redis *store, const char *said, mp_remote_failure 
 extern const char *const mp_redis_append_script;
 const char *mp_redis_script(mp_redis_script_id id);
 
-/* ---- connect.c: of mp_remote_ops ---- */
+/* ---- cluster.c ---- */
 
+/* From now on scripts and commands go where the keys of this app are. */
+moonpad_status mp_redis_go_to_app(mp_redis_connection *connection, moonpad_string app_name, moonpad_error *error);
+/* Where a key is that belongs to no app. `name` stands behind the prefix. */
+moonpad_status mp_redis_go_to_key(mp_redis_connection *connection, const char *name, moonpad_error *error);
+/* Goes to a node by its place in `nodes`. */
+moonpad_status mp_redis_go_to_node(mp_redis_connection *connection, size_t index, moonpad_error *error);
+/* Asks the node where it is now for the nodes of its cluster. */
+moonpad_status mp_redis_read_cluster(mp_redis_connection *connection, mp_remote_failure *failure);
+
+/* ---- connect.c ---- */
+
+/* Opens a connection to the node where it goes now. */
+moonpad_status mp_redis_open_node(mp_redis_connection *connection, bool may_be_replica, mp_remote_failure *failure);
+void mp_redis_close_node(mp_redis_connection *connection, mp_redis_node *node);
+
+/* Of mp_remote_ops. */
 mp_remote_connection *mp_redis_connect(mp_remote *remote, mp_remote_failure *failure);
 void mp_redis_disconnect(mp_remote_connection *connection);
 bool mp_redis_is_connected(const mp_remote_connection *connection);
@@ -351,5 +396,7 @@ moonpad_status mp_redis_sweep(mp_tx *tx, mp_sweep *sweep, moonpad_error *error);
 
 moonpad_status mp_redis_open(mp_env *env, moonpad_string rest, const moonpad_options *options, mp_store **store,
                              moonpad_error *error);
+moonpad_status mp_redis_open_cluster(mp_env *env, moonpad_string rest, const moonpad_options *options, mp_store **store,
+                                     moonpad_error *error);
 
 #endif

@@ -9,9 +9,11 @@
 #include "base/error.h"
 #include "store/redis/redis.h"
 
+#define KEY "apps"
+
 static void add_key(const mp_redis *store, mp_redis_arguments *arguments) {
   mp_buffer_add_string(&arguments->bytes, moonpad_text(store->prefix));
-  mp_redis_add_text(arguments, "apps");
+  mp_redis_add_text(arguments, KEY);
 }
 
 moonpad_status mp_redis_register_app(mp_redis_connection *connection, moonpad_string app_name, int64_t *number,
@@ -22,7 +24,9 @@ moonpad_status mp_redis_register_app(mp_redis_connection *connection, moonpad_st
   mp_redis_add(&arguments, app_name);
   mp_redis_add_integer(&arguments, MP_REDIS_MOST_APPS);
   const mp_redis_arguments *parts[] = {&arguments};
-  redisReply *reply = mp_redis_call(connection, MP_REDIS_REGISTER, 1, parts, 1, error);
+  redisReply *reply = NULL;
+  moonpad_status status = mp_redis_go_to_key(connection, KEY, error);
+  if (status == MOONPAD_OK) reply = mp_redis_call(connection, MP_REDIS_REGISTER, 1, parts, 1, error);
   mp_redis_arguments_free(&arguments);
   if (reply == NULL) return connection->base.failure.status;
   *number = mp_redis_integer(mp_redis_item(reply, 1));
@@ -44,7 +48,8 @@ moonpad_status mp_redis_find_app(mp_redis_connection *connection, int64_t number
   add_key(connection->store, &arguments);
   mp_redis_add_integer(&arguments, number);
   for (size_t i = 0; i < sizeof words / sizeof *words; i++) mp_redis_add_text(&arguments, words[i]);
-  *reply = mp_redis_command(connection, "ZRANGEBYSCORE", &arguments, error);
+  moonpad_status status = mp_redis_go_to_key(connection, KEY, error);
+  *reply = status == MOONPAD_OK ? mp_redis_command(connection, "ZRANGEBYSCORE", &arguments, error) : NULL;
   mp_redis_arguments_free(&arguments);
   return connection->base.failure.status;
 }
@@ -57,7 +62,9 @@ moonpad_status mp_redis_each_app(mp_tx *base, mp_each_name each, void *context, 
   add_key(connection->store, &arguments);
   mp_redis_add_text(&arguments, "0");
   mp_redis_add_text(&arguments, "-1");
-  redisReply *names = mp_redis_command(connection, "ZRANGE", &arguments, error);
+  redisReply *names = NULL;
+  status = mp_redis_go_to_key(connection, KEY, error);
+  if (status == MOONPAD_OK) names = mp_redis_command(connection, "ZRANGE", &arguments, error);
   mp_redis_arguments_free(&arguments);
   if (names == NULL) return connection->base.failure.status;
   for (size_t i = 0; status == MOONPAD_OK && i < mp_redis_count(names); i++) {

@@ -646,7 +646,7 @@ static const char source[] =
     "end\n"
     "local function store()\n"
     "  -- While the app moves to another node of a cluster, keys that are not here are an error.\n"
-    "  for _, key in ipairs(order) do call('EXISTS', key) end\n"
+    "  for _, keys in ipairs {order, kept} do for _, key in ipairs(keys) do call('EXISTS', key) end end\n"
     "  for _, key in ipairs(order) do\n"
     "    local p = pages[key]\n"
     "    if p.gone then call('UNLINK', key) end\n"

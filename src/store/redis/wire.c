@@ -49,7 +49,7 @@ static moonpad_status send_all(mp_redis_connection *connection, size_t at, const
   for (size_t i = 0; i < count; i++) {
     for (size_t j = 0; j < parts[i]->count; j++) put(connection, at++, mp_redis_argument(parts[i], j));
   }
-  int sent = redisAppendCommandArgv(connection->redis, (int)at, connection->values, connection->lengths);
+  int sent = redisAppendCommandArgv(connection->node->redis, (int)at, connection->values, connection->lengths);
   return sent == REDIS_OK ? MOONPAD_OK : mp_redis_lost(connection, NULL, error);
 }
 
@@ -58,10 +58,10 @@ moonpad_status mp_redis_send_script(mp_redis_connection *connection, mp_redis_sc
   static const char *const numbers[] = {"0", "1", "2", "3", "4", "5", "6", "7", "8", "9", "10", "11", "12", "13"};
   bool failed;
   size_t all = count_all(parts, count, &failed);
-  bool is_known = by_hash && connection->hashes[id][0] != '\0';
+  bool is_known = by_hash && connection->node->hashes[id][0] != '\0';
   if (failed || !reserve(connection, all + 3)) return no_memory(connection, error);
   put(connection, 0, moonpad_text(is_known ? "EVALSHA" : "EVAL"));
-  put(connection, 1, moonpad_text(is_known ? connection->hashes[id] : mp_redis_script(id)));
+  put(connection, 1, moonpad_text(is_known ? connection->node->hashes[id] : mp_redis_script(id)));
   put(connection, 2, moonpad_text(numbers[keys]));
   return send_all(connection, 3, parts, count, error);
 }
@@ -75,13 +75,25 @@ moonpad_status mp_redis_send_command(mp_redis_connection *connection, const char
   return send_all(connection, 1, &arguments, 1, error);
 }
 
+/* What fails here fails again when the reply is received. */
+void mp_redis_flush(mp_redis_connection *connection) {
+  mp_sigpipe held;
+  mp_sigpipe_hold(&held);
+  for (size_t i = 0; i < connection->node_count; i++) {
+    redisContext *redis = connection->nodes[i].redis;
+    int is_done = redis == NULL;
+    while (!is_done && redisBufferWrite(redis, &is_done) == REDIS_OK) continue;
+  }
+  mp_sigpipe_release(&held);
+}
+
 /* ---- receiving ---- */
 
 redisReply *mp_redis_receive(mp_redis_connection *connection, moonpad_error *error) {
   mp_sigpipe held;
   void *reply = NULL;
   mp_sigpipe_hold(&held);
-  int received = redisGetReply(connection->redis, &reply);
+  int received = redisGetReply(connection->node->redis, &reply);
   mp_sigpipe_release(&held);
   if (received == REDIS_OK && reply != NULL) return reply;
   if (reply != NULL) freeReplyObject(reply);
@@ -145,9 +157,4 @@ moonpad_status mp_redis_wait_for_replicas(mp_redis_connection *connection, moonp
                                   store->remote.place, (long long)found, (long long)store->replicas);
   if (error != NULL) *error = reason;
   return mp_redis_note(connection, status, &reason);
-}
-
-moonpad_status mp_redis_go_to_app(mp_redis_connection *connection, moonpad_string app_name, moonpad_error *error) {
-  (void)connection, (void)app_name, (void)error;
-  return MOONPAD_OK;
 }
