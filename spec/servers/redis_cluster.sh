@@ -5,9 +5,13 @@
 #   spec/servers/redis_cluster.sh url FOLDER            prints its URL, with all nodes
 #   spec/servers/redis_cluster.sh holder FOLDER APP     prints which node has an app: its number
 #   spec/servers/redis_cluster.sh run FOLDER N WORD...  runs a command of Redis on node N
-#   spec/servers/redis_cluster.sh kill FOLDER N         kills a node: kill -9
-#   spec/servers/redis_cluster.sh again FOLDER N        starts it again
+#   spec/servers/redis_cluster.sh kill FOLDER APP [all] kill -9 of the node that has an app, or of its
+#                                                       replica, too
+#   spec/servers/redis_cluster.sh again FOLDER          starts again what was killed
+#   spec/servers/redis_cluster.sh wait FOLDER           until all nodes that live see all slots served
 #   spec/servers/redis_cluster.sh move FOLDER APP       moves the slot of an app to another node
+#   spec/servers/redis_cluster.sh move FOLDER APP begin leaves it on its way there, half of its keys
+#   spec/servers/redis_cluster.sh move FOLDER APP end   ends that
 #   spec/servers/redis_cluster.sh stop FOLDER
 set -u
 
@@ -26,9 +30,13 @@ run() { # N WORD...
 
 port() { cat "$folder/n$1/port"; }
 
-slot_of() { run 1 cluster keyslot "{$1}"; }
+slot_of() { # APP
+  local node
+  for node in $nodes; do
+    run "$node" cluster keyslot "{$1}" 2>/dev/null && return 0
+  done
+}
 
-# The first column of its own line is its id, the second its address.
 id_of() { run "$1" cluster myid; }
 
 holder() { # SLOT
@@ -91,6 +99,28 @@ move() { # APP [begin | end]
   run "$from" cluster setslot "$slot" node "$(id_of "$to")" >/dev/null
 }
 
+replica_of() { # N
+  local node id
+  id=$(id_of "$1")
+  for node in $nodes; do
+    [ "$node" = "$1" ] || ! run "$node" cluster nodes | grep myself | grep -q "slave $id" || echo "$node"
+  done
+}
+
+kill_nodes() { # APP [all]
+  local node list
+  list=$(holder "$(slot_of "$1")") || return 1
+  [ "${2:-}" != all ] || list="$list $(replica_of "$list")"
+  echo "$list" >"$folder/killed"
+  for node in $list; do "$here/redis.sh" kill "$folder/n$node"; done
+}
+
+again() {
+  local node
+  for node in $(cat "$folder/killed"); do "$here/redis.sh" again "$folder/n$node" "${settings[@]}" || return 1; done
+  rm "$folder/killed"
+}
+
 case $verb in
   start) start ;;
   url)
@@ -100,8 +130,8 @@ case $verb in
     ;;
   holder) holder "$(slot_of "$1")" ;;
   run) run "$@" ;;
-  kill) "$here/redis.sh" kill "$folder/n$1" ;;
-  again) "$here/redis.sh" again "$folder/n$1" "${settings[@]}" ;;
+  kill) kill_nodes "$@" ;;
+  again) again ;;
   wait) wait_until_well ;;
   move) move "$@" ;;
   stop) for node in $nodes; do "$here/redis.sh" stop "$folder/n$node"; done ;;

@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "base/error.h"
-#include "base/uuid.h"
 #include "store/redis/redis.h"
 
 #define DEFAULT_PORT            6379
@@ -47,6 +46,7 @@ static moonpad_status send_greeting(mp_redis_connection *connection, mp_redis_ar
   if (status == MOONPAD_OK) status = send_words(connection, words, "HELLO", error);
   mp_redis_add_integer(words, store->database);
   if (status == MOONPAD_OK) status = send_words(connection, words, "SELECT", error);
+  if (status == MOONPAD_OK) status = send_words(connection, words, "TIME", error);
   for (int id = 0; status == MOONPAD_OK && id < MP_REDIS_SCRIPTS; id++) {
     mp_redis_add_text(words, "LOAD");
     mp_redis_add_text(words, mp_redis_script((mp_redis_script_id)id));
@@ -61,6 +61,7 @@ typedef struct greeting {
   int major, minor;
   bool is_replica;
   bool is_in_cluster;
+  int64_t client;
 } greeting;
 
 static void read_greeting(const redisReply *reply, greeting *found) {
@@ -68,6 +69,7 @@ static void read_greeting(const redisReply *reply, greeting *found) {
     const redisReply *name = mp_redis_item(reply, i), *value = mp_redis_item(reply, i + 1);
     moonpad_string text = mp_redis_string(value);
     if (mp_redis_says(name, "version") && text.data != NULL) sscanf(text.data, "%d.%d", &found->major, &found->minor);
+    if (mp_redis_says(name, "id")) found->client = mp_redis_integer(value);
     if (mp_redis_says(name, "role")) found->is_replica = !mp_redis_says(value, "master");
     if (mp_redis_says(name, "mode")) found->is_in_cluster = mp_redis_says(value, "cluster");
   }
@@ -99,6 +101,15 @@ static moonpad_status check_greeting(const mp_redis *store, const greeting *foun
   return MOONPAD_OK;
 }
 
+/*
+** A number that no other connection to this server has, nor has had: a server that is started again
+** counts its clients from the beginning, but later. In a cluster it is that of the first node.
+*/
+static int64_t slot_of(const redisReply *time, int64_t client) {
+  int64_t microseconds = mp_redis_integer(mp_redis_item(time, 0)) * 1000000 + mp_redis_integer(mp_redis_item(time, 1));
+  return (microseconds << 10) | (client & 1023);
+}
+
 /* NULL: it is refused. */
 static redisReply *receive(mp_redis_connection *connection, mp_remote_failure *failure) {
   redisReply *reply = mp_redis_receive(connection, NULL);
@@ -113,9 +124,8 @@ static redisReply *receive(mp_redis_connection *connection, mp_remote_failure *f
 }
 
 /* A server that knows no HELLO is too old. */
-static moonpad_status receive_greeting(mp_redis_connection *connection, bool may_be_replica,
+static moonpad_status receive_greeting(mp_redis_connection *connection, bool may_be_replica, greeting *found,
                                        mp_remote_failure *failure) {
-  greeting found = {.major = 0};
   redisReply *reply = mp_redis_receive(connection, NULL);
   if (reply != NULL && reply->type == REDIS_REPLY_ERROR && strstr(reply->str, "unknown command") != NULL) {
     freeReplyObject(reply);
@@ -126,9 +136,9 @@ static moonpad_status receive_greeting(mp_redis_connection *connection, bool may
     if (reply != NULL) freeReplyObject(reply);
     return failure->status;
   }
-  read_greeting(reply, &found);
+  read_greeting(reply, found);
   freeReplyObject(reply);
-  return check_greeting(connection->store, &found, may_be_replica, failure);
+  return check_greeting(connection->store, found, may_be_replica, failure);
 }
 
 /* Who may not load scripts sends their text each time. */
@@ -148,17 +158,22 @@ static moonpad_status receive_hashes(mp_redis_connection *connection, mp_remote_
 }
 
 static moonpad_status receive_all(mp_redis_connection *connection, bool may_be_replica, mp_remote_failure *failure) {
+  greeting found = {.major = 0};
   redisReply *reply = NULL;
   if (connection->store->remote.password != NULL) {
     reply = receive(connection, failure);
     if (reply == NULL) return failure->status;
     freeReplyObject(reply);
   }
-  moonpad_status status = receive_greeting(connection, may_be_replica, failure);
+  moonpad_status status = receive_greeting(connection, may_be_replica, &found, failure);
   if (status != MOONPAD_OK) return status;
-  reply = receive(connection, failure);
-  if (reply == NULL) return failure->status;
-  freeReplyObject(reply);
+  for (int i = 0; i < 2; i++) {
+    reply = receive(connection, failure);
+    if (reply == NULL) return failure->status;
+    bool is_first = connection->base.slot == 0;
+    if (i == 1 && is_first) connection->base.slot = slot_of(reply, found.client);
+    freeReplyObject(reply);
+  }
   return receive_hashes(connection, failure);
 }
 
@@ -207,14 +222,6 @@ void mp_redis_close_node(mp_redis_connection *connection, mp_redis_node *node) {
 
 /* ---- a connection ---- */
 
-/* Where a transaction leaves its number: under one that no other connection has. */
-static int64_t new_slot(mp_env *env) {
-  char uuid[MP_UUID_BYTES + 1] = {0};
-  mp_uuid4(env, uuid);
-  unsigned long long high = strtoull(uuid, NULL, 16), low = strtoull(uuid + 24, NULL, 16);
-  return (int64_t)(high << 31 ^ low);
-}
-
 static mp_redis_connection *make(mp_redis *store, mp_remote_failure *failure) {
   mp_env *env = store->remote.env;
   mp_redis_connection *connection = mp_allocate_zeroed(env, sizeof *connection);
@@ -228,7 +235,6 @@ static mp_redis_connection *make(mp_redis *store, mp_remote_failure *failure) {
   connection->store = store;
   connection->node = connection->nodes;
   connection->node_count = 1;
-  connection->base.slot = new_slot(env);
   mp_buffer_init(&connection->scratch, env);
   mp_redis_arguments_init(&connection->tag, env);
   return connection;
