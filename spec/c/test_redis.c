@@ -4,6 +4,7 @@
 */
 #include <stdio.h>
 
+#include "base/condition.h"
 #include "redis_support.h"
 #include "server_faults.h"
 #include "server_support.h"
@@ -59,6 +60,103 @@ static void test_an_old_server_is_refused(void **state) {
   FAILS(MOONPAD_UNSUPPORTED, moonpad_open(T(scene.self->url), &scene.self->options, &service, &failure));
   says("needs 6.0");
   linked_close(&scene);
+}
+
+/* ---- others at the same time ---- */
+
+#define SESSIONS 20
+
+static void count_stored(void *context, moonpad_session *session, const moonpad_event *event,
+                         const moonpad_error *error) {
+  (void)session, (void)event;
+  if (error != NULL) fail_msg("%s", error->message);
+  ++*(int *)context;
+}
+
+/* Appends that wait while the server lets nobody write go there in one round trip. */
+static void test_a_batch_takes_one_round_trip(void **state) {
+  (void)state;
+  own_server server;
+  moonpad_service *service = NULL;
+  moonpad_session *sessions[SESSIONS];
+  char url[300], id[16];
+  int stored = 0;
+  own_server_make(&server, SCRIPT, "start", "");
+  test_link *link = link_open(atoi(linked_port_in(server.url)));
+  assert_non_null(link);
+  snprintf(url, sizeof url, "redis://:secret@127.0.0.1:%d/0", link_port(link));
+  OK(faults_open(url, 30000, &service));
+  for (int i = 0; i < SESSIONS; i++) {
+    snprintf(id, sizeof id, "s%d", i);
+    moonpad_session_name name = {T(i % 2 == 0 ? "app" : "other"), T("u"), T(id)};
+    OK(moonpad_create_session(service, &name, T("{}"), &sessions[i], &failure));
+  }
+  own_server_run(&server, "run", "client pause 60000 write");
+  long before = link_round_trips(link);
+  for (int i = 0; i < SESSIONS; i++) {
+    const char *event = "{\"author\":\"a\",\"actions\":{\"stateDelta\":{\"k\":1,\"user:k\":1,\"app:k\":1}}}";
+    OK(moonpad_append_event_async(sessions[i], moonpad_text(event), count_stored, &stored, &failure));
+    /* The first one keeps the worker. */
+    for (double until = mp_monotonic() + 60; i == 0 && link_round_trips(link) == before;) {
+      assert_true(mp_monotonic() < until);
+    }
+  }
+  own_server_run(&server, "run", "client unpause");
+  while (stored < SESSIONS) assert_true(moonpad_poll(service, TIMEOUT_MS) > 0);
+  assert_int_equal(link_round_trips(link) - before, 2);
+  for (int i = 0; i < SESSIONS; i++) moonpad_session_free(sessions[i]);
+  moonpad_service_release(service);
+  link_close(link);
+  own_server_end(&server);
+}
+
+typedef struct appender {
+  pthread_t thread;
+  moonpad_service *service;
+  atomic_bool ends;
+  int appended;
+} appender;
+
+static void *append_on(void *context) {
+  appender *self = context;
+  moonpad_session_name name = host_name("s");
+  moonpad_session *session = NULL;
+  moonpad_error error;
+  bool is_well = moonpad_get_session(self->service, &name, NULL, &session, &error) == MOONPAD_OK;
+  while (is_well && !atomic_load(&self->ends)) {
+    is_well = moonpad_append_event(session, T("{\"author\":\"b\"}"), NULL, &error) == MOONPAD_OK;
+    self->appended += is_well;
+  }
+  if (!is_well) fprintf(stderr, "%s\n", error.message);
+  moonpad_session_free(session);
+  return NULL;
+}
+
+/* A session that grows all the time can be forked all the same. */
+static void test_a_session_that_grows_can_be_forked(void **state) {
+  host *self = *state;
+  appender other = {.ends = false};
+  moonpad_session *session = host_create(self, "s", "{\"k\":1}"), *fork = NULL;
+  host_append(session, "{\"k\":2}");
+  self->options.busy_timeout_ms = 300;
+  OK(moonpad_open(T(self->url), &self->options, &other.service, &failure));
+  assert_int_equal(pthread_create(&other.thread, NULL, append_on, &other), 0);
+  for (int i = 0; i < 20; i++) {
+    char id[16];
+    snprintf(id, sizeof id, "f%d", i);
+    OK(moonpad_refresh(session, &failure));
+    int64_t revision = moonpad_session_revision(session);
+    OK(moonpad_fork(session, revision, T(id), &fork, &failure));
+    assert_int_equal(moonpad_session_revision(fork), revision);
+    assert_int_equal(host_event_count(fork), revision);
+    STATE(fork, "{\"k\":2}");
+    moonpad_session_free(fork);
+  }
+  atomic_store(&other.ends, true);
+  pthread_join(other.thread, NULL);
+  assert_true(other.appended > 20);
+  moonpad_session_free(session);
+  moonpad_service_release(other.service);
 }
 
 /* ---- several hosts ---- */
@@ -481,6 +579,8 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       OWN(test_forgotten_scripts),
       OWN(test_an_old_server_is_refused),
+      OWN(test_a_batch_takes_one_round_trip),
+      ON_STORE(test_a_session_that_grows_can_be_forked, "redis:"),
       OWN(test_the_host_that_can_be_written_to_is_found),
       OWN(test_a_socket),
       OWN(test_replicas_are_waited_for),

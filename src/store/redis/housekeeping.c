@@ -14,6 +14,7 @@ moonpad_status mp_redis_trim(mp_tx *base, const mp_session_ref *session, int64_t
   mp_redis_arguments *write = mp_redis_begin_write(tx, "trim");
   add_head(write, session, MP_SCOPE_SESSION);
   mp_redis_add_integer(write, last);
+  mp_redis_note_written(tx, session, MP_HEAD(MP_SCOPE_SESSION));
   return mp_redis_end_write(tx, error);
 }
 
@@ -26,7 +27,7 @@ moonpad_status mp_redis_purge(mp_tx *base, const mp_session_ref *ref, mp_scope s
   mp_redis_add_integer(write, (int64_t)scope);
   add_head(write, ref, scope);
   mp_redis_add_integer(write, last);
-  mp_redis_note_written(tx, MP_HEAD(scope));
+  mp_redis_note_written(tx, ref, MP_HEAD(scope));
   return mp_redis_end_write(tx, error);
 }
 
@@ -62,7 +63,7 @@ static moonpad_status write_removals(mp_redis_tx *tx, mp_scope scope, const redi
     mp_redis_arguments *write = mp_redis_begin_write(tx, is_session ? "remove" : "wipe");
     for (size_t j = 0; j < (is_session ? 3 : 1); j++) mp_redis_add(write, mp_redis_string(mp_redis_item(rows, i + j)));
   }
-  if (!is_session) mp_redis_note_written(tx, MP_HEAD(scope));
+  if (!is_session) mp_redis_note_written(tx, NULL, MP_HEAD(scope));
   return mp_redis_end_write(tx, error);
 }
 

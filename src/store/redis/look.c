@@ -105,7 +105,7 @@ static moonpad_status note_made(looking *self, const redisReply *made) {
   mp_redis_arguments *write = mp_redis_begin_write(self->tx, "make");
   for (size_t i = 0; i < 2; i++) mp_redis_add(write, mp_redis_string(mp_redis_item(made, i)));
   mp_redis_add(write, name.user_id);
-  mp_redis_note_written(self->tx, self->look->heads);
+  mp_redis_note_written(self->tx, &self->look->ref, self->look->heads);
   return mp_redis_end_write(self->tx, self->error);
 }
 

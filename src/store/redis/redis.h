@@ -305,8 +305,8 @@ moonpad_string mp_redis_app_name(const mp_redis_part *part);
 /* Begins a question: its name, then what it takes is added. */
 mp_redis_arguments *mp_redis_begin_question(mp_redis_tx *tx, const char *name);
 /*
-** What a question may see of the events of a session that has been looked at: in `read`, no later
-** ones than then.
+** What a question may see of the events of a session that has been looked at: no later ones than
+** then, where the transaction does not change it.
 */
 typedef enum mp_redis_reads { MP_REDIS_READS_HEADS, MP_REDIS_READS_EVENTS } mp_redis_reads;
 /*
@@ -331,11 +331,13 @@ void mp_redis_add_place(mp_redis_arguments *arguments, const moonpad_session_nam
 void mp_redis_add_seen(const mp_redis_tx *tx, mp_redis_arguments *arguments, mp_redis_reads reads, bool commits);
 /* Notes what a question has read. It is not as it was before: mp_redis_moved. */
 moonpad_status mp_redis_note_seen(mp_redis_tx *tx, const redisReply *list, mp_redis_reads reads, moonpad_error *error);
-/* Heads that change: by the commit they must be as they were seen. */
-void mp_redis_note_written(mp_redis_tx *tx, unsigned heads);
+/* Heads that change: by the commit they must be as they were seen. A session counts by its id. */
+void mp_redis_note_written(mp_redis_tx *tx, const mp_session_ref *ref, unsigned heads);
 /* Of a session that is copied: by the commit it may have grown. */
 void mp_redis_note_copied(mp_redis_tx *tx, const mp_session_ref *session);
-/* In `read`: the revision with which the session was first seen; -1: it was not. */
+/*
+** The revision with which the session was first seen; -1: it was not, or the transaction changes it.
+*/
 int64_t mp_redis_last_seen(const mp_redis_tx *tx, const mp_session_ref *session);
 
 /* ---- registry.c ---- */

@@ -18,15 +18,15 @@ static moonpad_string first_words(moonpad_string signature, int words) {
 /*
 ** What of a signature must be as it was. A commit insists on all of a head that it changes, and of
 ** a session; of a user or an app that it has only read, that it is the same one: else nobody could
-** make a session while an app's counter is busy. In `read`, events of a session are the same as
-** long as it has not been trimmed; so are those of one that a commit copies.
+** make a session while an app's counter is busy. The events of a session that the transaction does
+** not change are the same as long as it has not been trimmed: later ones are left out.
 */
 static moonpad_string expected(const mp_redis_tx *tx, const mp_redis_seen *seen, mp_redis_reads reads) {
   moonpad_string signature = mp_redis_argument(&tx->part->known, seen->signature);
+  bool is_session = seen->kind == 's', reads_events = reads == MP_REDIS_READS_EVENTS && !seen->is_written;
   if (seen->kind == 'l' || seen->kind == 'k') return signature;
-  if (!tx->is_write && reads == MP_REDIS_READS_EVENTS) return first_words(signature, seen->kind == 's' ? 2 : 1);
-  if (seen->may_grow) return first_words(signature, 2);
-  bool is_whole = seen->kind == 's' || seen->is_written || !tx->is_write;
+  if (reads_events || seen->may_grow) return first_words(signature, is_session ? 2 : 1);
+  bool is_whole = is_session || seen->is_written || !tx->is_write;
   return is_whole ? signature : first_words(signature, 1);
 }
 
@@ -35,7 +35,7 @@ static moonpad_string expected(const mp_redis_tx *tx, const mp_redis_seen *seen,
 ** over must not have changed; a question finds out about the heads that it reads itself.
 */
 static bool is_sent(const mp_redis_tx *tx, const mp_redis_seen *seen, bool commits) {
-  return commits || !tx->is_write || seen->kind == 's' || seen->is_written;
+  return commits || !tx->is_write || seen->is_written;
 }
 
 void mp_redis_add_seen(const mp_redis_tx *tx, mp_redis_arguments *arguments, mp_redis_reads reads, bool commits) {
@@ -74,7 +74,7 @@ static bool note_again(mp_redis_tx *tx, mp_redis_seen *seen, char kind, moonpad_
                        mp_redis_reads reads) {
   moonpad_string before = mp_redis_argument(&tx->part->known, seen->signature);
   bool was_weak = is_weak(seen->kind), only_identity = was_weak || is_weak(kind);
-  if (!tx->is_write || seen->may_grow) before = expected(tx, seen, reads);
+  if (!tx->is_write || reads == MP_REDIS_READS_EVENTS || seen->may_grow) before = expected(tx, seen, reads);
   if (only_identity) before = first_words(before, 1);
   bool is_as_before = signature.length >= before.length && memcmp(signature.data, before.data, before.length) == 0;
   if (was_weak && !is_weak(kind) && !seen->is_written) {
@@ -129,8 +129,9 @@ static int64_t revision_in(const mp_redis_part *part, const mp_redis_seen *seen,
 
 int64_t mp_redis_last_seen(const mp_redis_tx *tx, const mp_session_ref *session) {
   int64_t revision = -1;
-  for (size_t i = 0; !tx->is_write && revision < 0 && i < tx->part->seen_count; i++) {
-    revision = revision_in(tx->part, &tx->part->seen[i], session);
+  for (size_t i = 0; revision < 0 && i < tx->part->seen_count; i++) {
+    const mp_redis_seen *seen = &tx->part->seen[i];
+    if (!seen->is_written) revision = revision_in(tx->part, seen, session);
   }
   return revision;
 }
@@ -142,11 +143,16 @@ void mp_redis_note_copied(mp_redis_tx *tx, const mp_session_ref *session) {
   }
 }
 
-void mp_redis_note_written(mp_redis_tx *tx, unsigned heads) {
+static bool is_changed(const mp_redis_part *part, const mp_redis_seen *seen, const mp_session_ref *ref,
+                       unsigned heads) {
+  if (seen->kind == 'u' || seen->kind == 'U') return (heads & MP_HEAD(MP_SCOPE_USER)) != 0;
+  if (seen->kind == 'a' || seen->kind == 'A') return (heads & MP_HEAD(MP_SCOPE_APP)) != 0;
+  return (heads & MP_HEAD(MP_SCOPE_SESSION)) != 0 && revision_in(part, seen, ref) >= 0;
+}
+
+void mp_redis_note_written(mp_redis_tx *tx, const mp_session_ref *ref, unsigned heads) {
   for (size_t i = 0; i < tx->part->seen_count; i++) {
     mp_redis_seen *seen = &tx->part->seen[i];
-    bool is_user = seen->kind == 'u' || seen->kind == 'U', is_app = seen->kind == 'a' || seen->kind == 'A';
-    if (is_user && (heads & MP_HEAD(MP_SCOPE_USER)) != 0) seen->is_written = true;
-    if (is_app && (heads & MP_HEAD(MP_SCOPE_APP)) != 0) seen->is_written = true;
+    if (is_changed(tx->part, seen, ref, heads)) seen->is_written = true;
   }
 }

@@ -59,7 +59,7 @@ moonpad_status mp_redis_remove_user(mp_tx *base, const mp_session_ref *user, int
   freeReplyObject(reply);
   if (!is_found) return MOONPAD_NOT_FOUND;
   mp_redis_add(mp_redis_begin_write(tx, "forget"), user->name.user_id);
-  mp_redis_note_written(tx, MP_HEAD(MP_SCOPE_USER));
+  mp_redis_note_written(tx, user, MP_HEAD(MP_SCOPE_USER));
   return mp_redis_end_write(tx, error);
 }
 
@@ -135,7 +135,8 @@ moonpad_status mp_redis_apply(mp_tx *base, const mp_batch *batch, moonpad_error 
   for (size_t i = 0; i < events; i++) mp_redis_add_event(write, &batch->events[i]);
   unsigned heads = batch->heads;
   for (size_t i = 0; i < batch->key_count; i++) heads |= MP_HEAD(batch->keys[i].scope);
-  mp_redis_note_written(tx, heads);
+  mp_session_ref changed = {.session = batch->row->id};
+  mp_redis_note_written(tx, &changed, heads);
   return mp_redis_end_write(tx, error);
 }
 
