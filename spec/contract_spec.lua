@@ -113,7 +113,7 @@ describe("the list in docs/contract.md of what this version does not have", func
     assert.is_truthy(HEAD:find("version " .. moonpad._VERSION:gsub("^moonpad ", "") .. " does", 1, true))
   end)
 
-  absent("2", { "redis+cluster:", "rediss:" }, "unsupported", function(scheme)
+  absent("2", { "rediss:" }, "unsupported", function(scheme)
     return codeOf(moonpad.open, scheme .. "//host")
   end)
   absent("2", { "redis:", "redis+unix:", "redis+cluster:", "rediss:" }, "unsupported", function(scheme)

@@ -9,6 +9,7 @@ local raises = checks.raises
 -- Nobody listens there.
 local NOBODY <const> = "redis://:s3cr3t@127.0.0.1:1/0"
 local EXPECTED <const> = "redis://:PASSWORD@HOST:PORT/0"
+local CLUSTER <const> = "redis+cluster://:PASSWORD@HOST:PORT,HOST:PORT"
 
 local WRONG <const> = {
   { "redis://", EXPECTED },
@@ -41,6 +42,14 @@ local WRONG <const> = {
   { NOBODY .. "?prefix=a*", "option prefix: expects" },
   { NOBODY .. "?db=1", "names a database behind its host" },
   { NOBODY .. "\0?pool=4", "has a NUL" },
+  { NOBODY .. "?shard=app", "shard: is one of redis+cluster:" },
+  { "redis+cluster:", CLUSTER },
+  { "redis+cluster:/run/redis.sock", CLUSTER },
+  { "redis+cluster://:s3cr3t@", CLUSTER },
+  { "redis+cluster://:s3cr3t@127.0.0.1:1,", CLUSTER },
+  { "redis+cluster://:s3cr3t@127.0.0.1:1/0", "one database" },
+  { "redis+cluster://:s3cr3t@127.0.0.1:1?db=1", "one database" },
+  { "redis+cluster://:s3cr3t@127.0.0.1:1?shard=all", "shard: expects app" },
 }
 
 describe("a URL of Redis", function()
@@ -54,6 +63,7 @@ describe("a URL of Redis", function()
       ["redis://joe:s3cr3t@127.0.0.1:1,[::1]:1"] = "redis://127.0.0.1:1,::1:1: no connection",
       ["redis+unix://:s3cr3t@/not/there?db=2"] = { "redis+unix:/not/there: no connection", "No such file" },
       ["redis+unix:/not/there"] = "redis+unix:/not/there: no connection",
+      ["redis+cluster://:s3cr3t@127.0.0.1:1,[::1]:1"] = "redis+cluster://127.0.0.1:1,::1:1: no connection",
     }
     for url, text in pairs(told) do
       local err = raises("storage", text, moonpad.open, url)
@@ -61,9 +71,9 @@ describe("a URL of Redis", function()
     end
   end)
 
-  it("of TLS, or of a cluster, is not for this build", function()
+  it("may not ask for what this version does not have", function()
     raises("unsupported", "stunnel", moonpad.open, "rediss://:s3cr3t@127.0.0.1:1/0")
-    raises("unsupported", "redis+cluster:", moonpad.open, "redis+cluster://:s3cr3t@127.0.0.1:1")
+    raises("unsupported", "shard=app", moonpad.open, "redis+cluster://:s3cr3t@127.0.0.1:1?shard=user")
   end)
 
   it("has a password of any bytes, which no message shows", function()
