@@ -38,7 +38,10 @@ static redisReply *check(redisContext *redis, void *answer) {
 
 /* ---- connections ---- */
 
-/* "//:PASSWORD@HOST:PORT/DB?prefix=...", or of a cluster "//:PASSWORD@HOST:PORT,HOST:PORT?prefix=..." */
+/*
+** "//:PASSWORD@HOST:PORT/DB?prefix=...", or of a cluster
+** "//:PASSWORD@HOST:PORT,HOST:PORT?prefix=..."
+*/
 static void prefix_of(const char *rest, char prefix[64]) {
   const char *option = strstr(rest, "prefix=");
   snprintf(prefix, 64, "%s", option == NULL ? "mp:" : option + strlen("prefix="));

@@ -328,3 +328,22 @@ void writers_check(writer *writers, moonpad_service *service) {
 void pause_for(long milliseconds) {
   poll(NULL, 0, (int)milliseconds);
 }
+
+void faults_wait_for_a_connection(const char *url, const char *says) {
+  writer writers[WRITERS];
+  atomic_bool ends = false;
+  char with_pool[300];
+  moonpad_service *service = NULL, *second = NULL;
+  snprintf(with_pool, sizeof with_pool, "%s?pool=8", url);
+  OK(faults_open(with_pool, 30000, &service));
+  writers_start(writers, service, &ends);
+  pause_for(500);
+  atomic_store(&ends, true);
+  writers_check(writers, service);
+  /* A shorter time might be over before it is refused, on a machine that is busy. */
+  FAILS(MOONPAD_BUSY, faults_open(with_pool, 3000, &second));
+  if (strstr(failure.message, says) == NULL) fail_msg("%s", failure.message);
+  moonpad_service_release(service);
+  OK(faults_open(with_pool, 5000, &second));
+  moonpad_service_release(second);
+}

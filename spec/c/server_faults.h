@@ -68,6 +68,12 @@ void writers_start(writer *writers, moonpad_service *service, atomic_bool *ends)
 */
 void writers_check(writer *writers, moonpad_service *service);
 
+/*
+** The server has two connections for the account of the URL, and a pool would take eight: writers
+** wait for one, and who gets none is told, in words that have `says`.
+*/
+void faults_wait_for_a_connection(const char *url, const char *says);
+
 void pause_for(long milliseconds);
 
 #endif

@@ -1,5 +1,5 @@
 /*
-** Redis: its scripts, hosts and replicas, what it has no room for, or does not allow; its keys. What
+** Redis: scripts, hosts and replicas, what it has no room for or does not allow, its keys. What
 ** every server has to stand is in test_server_faults.c.
 */
 #include <stdio.h>
@@ -258,22 +258,8 @@ static void test_a_server_that_is_read_only_for_a_while_is_waited_for(void **sta
 static void test_a_server_without_free_connections_is_waited_for(void **state) {
   (void)state;
   own_server server;
-  writer writers[WRITERS];
-  atomic_bool ends = false;
-  char url[300];
-  moonpad_service *service = NULL, *second = NULL;
   own_server_make(&server, SCRIPT, "start", "maxclients 2");
-  snprintf(url, sizeof url, "%s?pool=8", server.url);
-  OK(faults_open(url, 30000, &service));
-  writers_start(writers, service, &ends);
-  pause_for(500);
-  atomic_store(&ends, true);
-  writers_check(writers, service);
-  FAILS(MOONPAD_BUSY, faults_open(url, 3000, &second));
-  says("maxclients");
-  moonpad_service_release(service);
-  OK(faults_open(url, 5000, &second));
-  moonpad_service_release(second);
+  faults_wait_for_a_connection(server.url, "maxclients");
   own_server_end(&server);
 }
 

@@ -1,7 +1,7 @@
 /*
-** Redis Cluster: apps are spread over its nodes; a node that dies, a slot that moves, a cluster that
-** is down. That the contract holds there is what all tests of "redis:" say, which run there, too
-** (scripts/check.sh).
+** Redis Cluster: apps are spread over its nodes; a node that dies, a slot that moves, a cluster
+** that is down. That the contract holds there is what all tests of "redis:" say, which run there,
+** too (scripts/check.sh).
 */
 #include <stdio.h>
 

@@ -10,18 +10,10 @@
 # It listens on a free port of 127.0.0.1 (FOLDER/port) and on a socket, FOLDER/socket. Its password
 # is secret. It writes down each change before it answers for it, unless a setting says otherwise.
 set -u
+. "$(dirname "$0")/ports.sh"
 
 verb=$1 folder=$2
 shift 2
-
-free_port() {
-  local port
-  while :; do
-    port=$((20000 + RANDOM % 12000))
-    (exec 3<>"/dev/tcp/127.0.0.1/$port") 2>/dev/null || break
-  done
-  echo "$port"
-}
 
 run() { env -u LD_PRELOAD REDISCLI_AUTH=secret redis-cli -s "$folder/socket" "$@"; }
 

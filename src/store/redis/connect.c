@@ -267,7 +267,7 @@ static mp_redis_connection *connect_to_learned(mp_redis *store, mp_remote_failur
   return connection;
 }
 
-/* The first of its hosts that is there and may be written to; of a cluster, that knows its nodes. */
+/* The first host that is there and may be written to; of a cluster, that knows its nodes. */
 mp_remote_connection *mp_redis_connect(mp_remote *remote, mp_remote_failure *failure) {
   mp_redis *store = (mp_redis *)remote;
   const mp_url_parts *url = &store->url;

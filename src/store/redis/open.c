@@ -36,22 +36,9 @@ static moonpad_status note_place(mp_redis *store, moonpad_error *error) {
   } else {
     length = (size_t)snprintf(place, sizeof place, "%s://", store->learned == NULL ? "redis" : "redis+cluster");
   }
-  for (size_t i = 0; i < url->host_count && length < sizeof place; i++) {
-    char port[8] = "";
-    if (url->hosts[i].port != 0) snprintf(port, sizeof port, ":%d", url->hosts[i].port);
-    length += (size_t)snprintf(place + length, sizeof place - length, "%s%.60s%s", i == 0 ? "" : ",",
-                               url->hosts[i].name, port);
-  }
+  length += mp_url_write_hosts(url, place + length, sizeof place - length);
   store->remote.place = mp_remote_copy_text(store->remote.env, place);
   return store->remote.place == NULL ? mp_no_memory(error) : MOONPAD_OK;
-}
-
-/* The URL's own password, or that of the environment. */
-static moonpad_status note_password(mp_redis *store, moonpad_error *error) {
-  const char *password = store->url.password != NULL ? store->url.password : getenv("MOONPAD_PASSWORD");
-  if (password == NULL || password[0] == '\0') return MOONPAD_OK;
-  store->remote.password = mp_remote_copy_text(store->remote.env, password);
-  return store->remote.password == NULL ? mp_no_memory(error) : MOONPAD_OK;
 }
 
 static moonpad_status note_prefix(mp_redis *store, const char *prefix, moonpad_error *error) {
@@ -132,7 +119,7 @@ static moonpad_status read_parts(mp_redis *store, char *url, moonpad_error *erro
   if (status == MOONPAD_OK) status = split(store, url, error);
   if (status == MOONPAD_OK) status = note_socket(store, url, error);
   if (status == MOONPAD_OK) status = note_place(store, error);
-  return status == MOONPAD_OK ? note_password(store, error) : status;
+  return status == MOONPAD_OK ? mp_remote_note_password(&store->remote, store->url.password, error) : status;
 }
 
 static moonpad_status read_url(mp_redis *store, moonpad_string rest, int64_t *pool, moonpad_error *error) {

@@ -39,9 +39,9 @@
 ** A script is not rolled back. So both scripts find out first whether all of it can be stored, and
 ** then run commands that cannot fail. Where memory has run out, the first of them fails.
 **
-** Apps. All keys of an app are in one slot of a cluster, so a script is about one app. A transaction
-** that asks about several has a part for each, and a commit: so what belongs together is written in
-** one. The service does, but where it notes when something was used, and sweeps.
+** Apps. All keys of an app are in one slot of a cluster, so a script is about one app. A
+** transaction that asks about several has a part for each, and a commit: so what belongs together
+** is written in one. The service does, but where it notes when something was used, and sweeps.
 **
 ** hiredis does not use the host's allocator.
 */
@@ -336,7 +336,8 @@ void mp_redis_note_written(mp_redis_tx *tx, const mp_session_ref *ref, unsigned 
 /* Of a session that is copied: by the commit it may have grown. */
 void mp_redis_note_copied(mp_redis_tx *tx, const mp_session_ref *session);
 /*
-** The revision with which the session was first seen; -1: it was not, or the transaction changes it.
+** The revision with which the session was first seen; -1: it was not, or the transaction changes
+** it.
 */
 int64_t mp_redis_last_seen(const mp_redis_tx *tx, const mp_session_ref *session);
 

@@ -1,6 +1,6 @@
 /*
-** What a transaction has seen: heads, and lists, with a signature each. The commit compares them, so
-** does every later question of a transaction that reads.
+** What a transaction has seen: heads, and lists, with a signature each. The commit compares them,
+** so does every later question of a transaction that reads.
 */
 #include <stdio.h>
 #include <string.h>

@@ -1,6 +1,4 @@
 /* Applies batches; makes and removes sessions and users; copies histories. */
-#include <inttypes.h>
-
 #include "base/error.h"
 #include "store/redis/redis.h"
 
@@ -108,18 +106,9 @@ static void add_numbers(mp_redis_arguments *write, const mp_batch *batch) {
   mp_redis_add_time(write, batch->touched);
 }
 
-static moonpad_status check_revisions(const mp_batch *batch, moonpad_error *error) {
-  for (size_t i = 0; i < batch->event_count; i++) {
-    if (batch->events[i].revision <= MP_MAX_REVISION) continue;
-    return mp_fail(error, MOONPAD_LIMIT, "revision %" PRId64 ": a session counts no further than %" PRId64,
-                   batch->events[i].revision, MP_MAX_REVISION);
-  }
-  return MOONPAD_OK;
-}
-
 moonpad_status mp_redis_apply(mp_tx *base, const mp_batch *batch, moonpad_error *error) {
   mp_redis_tx *tx = mp_redis_tx_of(base);
-  moonpad_status status = check_revisions(batch, error);
+  moonpad_status status = mp_remote_check_revisions(batch, error);
   bool staged = false;
   if (status == MOONPAD_OK) status = mp_redis_enter(tx, &batch->ref, error);
   if (status == MOONPAD_OK) status = mp_redis_stage_events(tx, batch, &staged, error);

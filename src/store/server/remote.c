@@ -3,6 +3,7 @@
 
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -57,6 +58,13 @@ moonpad_status mp_remote_is_less_durable(const mp_remote *remote, const char *wh
   }
   if (error != NULL) *error = reason;
   return MOONPAD_UNSUPPORTED;
+}
+
+moonpad_status mp_remote_note_password(mp_remote *remote, const char *given, moonpad_error *error) {
+  const char *password = given != NULL ? given : getenv("MOONPAD_PASSWORD");
+  if (password == NULL || password[0] == '\0') return MOONPAD_OK;
+  remote->password = mp_remote_copy_text(remote->env, password);
+  return remote->password == NULL ? mp_no_memory(error) : MOONPAD_OK;
 }
 
 moonpad_status mp_remote_check_open(mp_store *store, moonpad_error *error) {

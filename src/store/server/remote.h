@@ -127,6 +127,8 @@ void mp_remote_close(mp_store *store);
 ** makes that a failure, otherwise the log is told. Errors: unsupported.
 */
 moonpad_status mp_remote_is_less_durable(const mp_remote *remote, const char *what, moonpad_error *error);
+/* Keeps the password of a URL, or else that of the environment. Errors: no_memory. */
+moonpad_status mp_remote_note_password(mp_remote *remote, const char *given, moonpad_error *error);
 /* For a call that needs no connection. Errors: closed. */
 moonpad_status mp_remote_check_open(mp_store *store, moonpad_error *error);
 
@@ -162,6 +164,9 @@ moonpad_status mp_remote_write(mp_store *store, mp_tx_function function, void *c
 moonpad_status mp_remote_write_in_a_hurry(mp_store *store, mp_tx_function function, void *context,
                                           moonpad_error *error);
 moonpad_status mp_remote_read(mp_store *store, mp_tx_function function, void *context, moonpad_error *error);
+
+/* mp_tx_ops.apply: a revision above MP_MAX_REVISION is MOONPAD_LIMIT. */
+moonpad_status mp_remote_check_revisions(const mp_batch *batch, moonpad_error *error);
 
 /* ---- plans.c ---- */
 
