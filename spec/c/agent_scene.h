@@ -30,12 +30,13 @@ typedef struct agent_scene {
 static inline const char *server_of(const char *url) {
   return strncmp(url, "postgresql:", 11) == 0 ? "MOONPAD_TEST_POSTGRESQL"
          : strncmp(url, "mysql:", 6) == 0     ? "MOONPAD_TEST_MYSQL"
+         : strncmp(url, "redis:", 6) == 0     ? "MOONPAD_TEST_REDIS"
                                               : NULL;
 }
 
 static inline const mp_agent_opener *opener_of(const char *url) {
   if (server_of(url) == NULL) return NULL;
-  return url[0] == 'm' ? &mp_mysql_agent_stores : &mp_postgres_agent_stores;
+  return url[0] == 'm' ? &mp_mysql_agent_stores : url[0] == 'r' ? &mp_redis_agent_stores : &mp_postgres_agent_stores;
 }
 
 /* Either store may be left NULL where this fails. `env` is counted by the scene. */

@@ -7,7 +7,7 @@ local storeModules = {}
 -- By scheme. libpq knows its own by either name.
 local POSTGRES <const> = { sessions = "moonpad.postgres", others = "moonpad.postgres_agent_stores" }
 local MYSQL <const> = { sessions = "moonpad.mysql", others = "moonpad.mysql_agent_stores" }
-local REDIS <const> = { sessions = "moonpad.redis" }
+local REDIS <const> = { sessions = "moonpad.redis", others = "moonpad.redis_agent_stores" }
 local MODULES <const> = { postgresql = POSTGRES, postgres = POSTGRES, mysql = MYSQL, redis = REDIS,
   ["redis+unix"] = REDIS }
 

@@ -274,6 +274,7 @@ static void free_store(mp_store *base) {
   mp_env *env = store->remote.env;
   mp_url_free_parts(env, &store->url);
   mp_release(env, store->socket);
+  mp_release(env, store->transaction_script);
   mp_remote_destroy(&store->remote);
   mp_release(env, store);
   mp_env_release(env);
@@ -299,14 +300,15 @@ static const mp_remote_ops remote_ops = {
     .send = mp_redis_send_plans,
 };
 
-moonpad_status mp_redis_open(mp_env *env, moonpad_string rest, const moonpad_options *options, mp_store **store,
-                             moonpad_error *error) {
+moonpad_status mp_redis_open_with(mp_env *env, moonpad_string rest, const moonpad_options *options,
+                                  const char *const *more, mp_store **store, moonpad_error *error) {
   *store = NULL;
   mp_redis *made = mp_allocate_zeroed(env, sizeof *made);
   if (made == NULL) return mp_no_memory(error);
   int64_t pool = DEFAULT_POOL;
   mp_remote_init(&made->remote, env, &store_ops, &remote_ops, options);
-  moonpad_status status = read_url(made, rest, &pool, error);
+  made->transaction_script = mp_redis_build_transaction_script(env, more);
+  moonpad_status status = made->transaction_script == NULL ? mp_no_memory(error) : read_url(made, rest, &pool, error);
   if (status == MOONPAD_OK) {
     warn_without_tls(made);
     status = mp_remote_open(&made->remote, pool, error);
@@ -317,6 +319,12 @@ moonpad_status mp_redis_open(mp_env *env, moonpad_string rest, const moonpad_opt
     free_store(&made->remote.base);
   }
   return status;
+}
+
+moonpad_status mp_redis_open(mp_env *env, moonpad_string rest, const moonpad_options *options, mp_store **store,
+                             moonpad_error *error) {
+  static const char *const nothing[] = {NULL};
+  return mp_redis_open_with(env, rest, options, nothing, store, error);
 }
 
 const struct moonpad_store_opener *moonpad_redis_store(void) {

@@ -67,6 +67,7 @@ typedef struct mp_redis {
   int64_t database;
   int64_t replicas;                         /* that must have what is stored, before a call ends */
   char prefix[MP_REDIS_LONGEST_PREFIX + 1]; /* of all keys */
+  char *transaction_script;
 } mp_redis;
 
 /* Used by one thread at a time. */
@@ -187,7 +188,12 @@ void mp_redis_refuse(const mp_redis *store, const char *said, mp_remote_failure 
 /* ---- append_script.c, transaction_script.c ---- */
 
 extern const char *const mp_redis_append_script;
-const char *mp_redis_script(mp_redis_script_id id);
+/*
+** The script of transactions with questions and writes of other stores (mp_redis_open_with), to be
+** freed with mp_release. NULL: no memory.
+*/
+char *mp_redis_build_transaction_script(mp_env *env, const char *const *more);
+const char *mp_redis_script(const mp_redis *store, mp_redis_script_id id);
 
 /* ---- connect.c: of mp_remote_ops ---- */
 
@@ -308,6 +314,12 @@ moonpad_status mp_redis_claim_token(mp_tx *tx, const unsigned char token[MP_TOKE
 
 /* ---- open.c ---- */
 
+/*
+** A store that has questions and writes of its own beside those of sessions: parts of Lua that go
+** into the script of transactions one behind the other; NULL behind the last.
+*/
+moonpad_status mp_redis_open_with(mp_env *env, moonpad_string rest, const moonpad_options *options,
+                                  const char *const *more, mp_store **store, moonpad_error *error);
 moonpad_status mp_redis_open(mp_env *env, moonpad_string rest, const moonpad_options *options, mp_store **store,
                              moonpad_error *error);
 

@@ -1,4 +1,6 @@
 /* The script of all transactions (tx.c). */
+#include <string.h>
+
 #include "store/redis/redis.h"
 
 /* One line of Lua on each line. */
@@ -694,7 +696,9 @@ static const char source[] =
     "  end_stage(to)\n"
     "  return {'ok', {}, #some < 500 and '' or text(some[#some][1] + 1)}\n"
     "end\n"
-    "-- ---- the whole ----\n"
+    "-- ---- what other stores have, and then the whole ----\n";
+
+static const char end[] =
     "local function run()\n"
     "  local commit, number\n"
     "  if mode == 'stage' then return stages[take()]() end\n"
@@ -727,6 +731,17 @@ static const char find_commit[] =
     "return {'given up'}\n";
 /* clang-format on */
 
-const char *mp_redis_script(mp_redis_script_id id) {
-  return id == MP_REDIS_APPEND ? mp_redis_append_script : id == MP_REDIS_TRANSACTION ? source : find_commit;
+char *mp_redis_build_transaction_script(mp_env *env, const char *const *more) {
+  size_t length = sizeof source + sizeof end;
+  for (size_t i = 0; more[i] != NULL; i++) length += strlen(more[i]);
+  char *script = mp_allocate(env, length);
+  if (script == NULL) return NULL;
+  strcpy(script, source);
+  for (size_t i = 0; more[i] != NULL; i++) strcat(script, more[i]);
+  return strcat(script, end);
+}
+
+const char *mp_redis_script(const mp_redis *store, mp_redis_script_id id) {
+  if (id == MP_REDIS_TRANSACTION) return store->transaction_script;
+  return id == MP_REDIS_APPEND ? mp_redis_append_script : find_commit;
 }

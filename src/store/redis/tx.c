@@ -196,6 +196,12 @@ moonpad_status mp_redis_check_word(mp_redis_tx *tx, const redisReply *reply, moo
     if (error != NULL) *error = reason;
     return status;
   }
+  if (mp_redis_says(word, "damaged")) {
+    moonpad_status status = mp_redis_corrupt(tx->connection, "a key holds what moonpad has not put there", &reason);
+    mp_redis_note(tx->connection, status, &reason);
+    if (error != NULL) *error = reason;
+    return status;
+  }
   if (mp_redis_says(word, "late")) {
     moonpad_status status = mp_fail(&reason, MOONPAD_STORAGE, "%s: an earlier attempt was still under way",
                                     tx->connection->store->remote.place);
