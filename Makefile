@@ -84,6 +84,7 @@ REDIS_SOURCES := $(sort $(wildcard src/store/redis/*.c))
 # Artifacts and memories on the servers, with what they share.
 POSTGRES_AGENT_SOURCES := $(sort $(wildcard src/agent_stores/postgres/*.c))
 MYSQL_AGENT_SOURCES := $(sort $(wildcard src/agent_stores/mysql/*.c))
+REDIS_AGENT_SOURCES := $(sort $(wildcard src/agent_stores/redis/*.c))
 AGENT_SHARED_SOURCES := $(patsubst %,src/agent_stores/%.c,fts5 lookup lua_server_module matches ranking words)
 AGENT_STORES_OBJECTS := $(call objects,$(AGENT_STORES_SOURCES))
 HTTP_OBJECTS := $(call objects,$(HTTP_SOURCES))
@@ -97,6 +98,7 @@ MYSQL_OBJECTS := $(call objects,$(MYSQL_SOURCES))
 REDIS_OBJECTS := $(call objects,$(REDIS_SOURCES))
 POSTGRES_AGENT_OBJECTS := $(call objects,$(POSTGRES_AGENT_SOURCES))
 MYSQL_AGENT_OBJECTS := $(call objects,$(MYSQL_AGENT_SOURCES))
+REDIS_AGENT_OBJECTS := $(call objects,$(REDIS_AGENT_SOURCES))
 AGENT_SHARED_OBJECTS := $(call objects,$(AGENT_SHARED_SOURCES))
 CURL_CFLAGS ?= $(shell pkg-config --cflags libcurl 2>/dev/null)
 CURL_LIBS ?= $(shell pkg-config --libs libcurl 2>/dev/null)
@@ -118,7 +120,7 @@ OPTIONAL := $(BUILD)/moonpad/agent_stores_core.so $(BUILD)/moonpad/cli_core.so $
             $(if $(EDITLINE_LIBS),$(BUILD)/moonpad/editline_core.so) \
             $(if $(POSTGRES_LIBS),$(BUILD)/moonpad/postgres.so $(BUILD)/moonpad/postgres_agent_stores.so) \
             $(if $(MYSQL_LIBS),$(BUILD)/moonpad/mysql.so $(BUILD)/moonpad/mysql_agent_stores.so) \
-            $(if $(REDIS_LIBS),$(BUILD)/moonpad/redis.so)
+            $(if $(REDIS_LIBS),$(BUILD)/moonpad/redis.so $(BUILD)/moonpad/redis_agent_stores.so)
 STORE_LIBRARIES := $(if $(POSTGRES_LIBS),$(BUILD)/whole/libmoonpad_postgres.a) \
                    $(if $(MYSQL_LIBS),$(BUILD)/whole/libmoonpad_mysql.a) \
                    $(if $(REDIS_LIBS),$(BUILD)/whole/libmoonpad_redis.a)
@@ -154,7 +156,7 @@ tests: $(MODULE) $(OPTIONAL) $(TEST_PROGRAMS) $(SPEC_FILES) examples ## builds a
 
 # `demo` and `test` start make once more after `deps`, so that what was just installed is seen by
 # the build.
-demo: deps ## installs what is missing, builds, and runs the demonstration on SQLite (STORE=postgresql, mysql: there)
+demo: deps ## installs what is missing, builds, and runs the demonstration on SQLite (STORE=postgresql, mysql, redis: there)
 	@echo 'Building moonpad in $(BUILD)/'
 	@$(MAKE) --no-print-directory -j$(JOBS) all
 	@scripts/demo.sh -b $(BUILD) $(if $(STORE),-s '$(STORE)')
@@ -219,7 +221,7 @@ $(BUILD)/sources: FORCE
 	$(call remember,$(LIBRARY_SOURCES) | $(MODULE_SOURCES) | $(AGENT_STORES_SOURCES) | $(HTTP_SOURCES) | \
 		$(PROCESS_SOURCES) | $(SERVER_SOURCES) | $(CLI_SOURCES) | $(EDITLINE_SOURCES) | \
 		$(REMOTE_SOURCES) | $(POSTGRES_SOURCES) | $(POSTGRES_AGENT_SOURCES) | $(MYSQL_SOURCES) | \
-		$(MYSQL_AGENT_SOURCES) | $(REDIS_SOURCES) | $(TEST_SUPPORT))
+		$(MYSQL_AGENT_SOURCES) | $(REDIS_SOURCES) | $(REDIS_AGENT_SOURCES) | $(TEST_SUPPORT))
 
 $(BUILD)/obj/%.o: %.c $(BUILD)/flags
 	@mkdir -p $(@D)
@@ -246,6 +248,7 @@ $(MYSQL_OBJECTS): private MODULE_CFLAGS = $(MYSQL_CFLAGS)
 $(REDIS_OBJECTS): private MODULE_CFLAGS = $(REDIS_CFLAGS)
 $(POSTGRES_AGENT_OBJECTS): private MODULE_CFLAGS = $(LUA_CFLAGS) $(POSTGRES_CFLAGS)
 $(MYSQL_AGENT_OBJECTS): private MODULE_CFLAGS = $(LUA_CFLAGS) $(MYSQL_CFLAGS)
+$(REDIS_AGENT_OBJECTS): private MODULE_CFLAGS = $(LUA_CFLAGS) $(REDIS_CFLAGS)
 $(BUILD)/obj/src/store_modules/%.o: private MODULE_CFLAGS = $(LUA_CFLAGS)
 $(MODULE_OBJECTS) $(AGENT_STORES_OBJECTS) $(CLI_OBJECTS) $(HTTP_OBJECTS) $(PROCESS_OBJECTS) $(SERVER_OBJECTS) \
 	$(EDITLINE_OBJECTS): | have-lua
@@ -361,6 +364,12 @@ $(BUILD)/moonpad/redis.so: $(REDIS_OBJECTS) $(REMOTE_OBJECTS) $(BUILD)/obj/src/s
 	$(say) LINK $@
 	$(Q)$(LINK) -shared -Wl,-z,nodelete -o $@ $(filter %.o %.a,$^) -Wl,--exclude-libs,ALL $(REDIS_LIBS) $(LIBS)
 
+$(BUILD)/moonpad/redis_agent_stores.so: $(REDIS_AGENT_OBJECTS) $(AGENT_SHARED_OBJECTS) $(REDIS_OBJECTS) \
+		$(REMOTE_OBJECTS) $(BUILD)/libmoonpad.a $(BUILD)/sources
+	@mkdir -p $(@D)
+	$(say) LINK $@
+	$(Q)$(LINK) -shared -Wl,-z,nodelete -o $@ $(filter %.o %.a,$^) -Wl,--exclude-libs,ALL $(REDIS_LIBS) $(LIBS)
+
 # For hosts in C, with the C library inside.
 $(BUILD)/whole/libmoonpad_postgres.a: $(POSTGRES_OBJECTS)
 $(BUILD)/whole/libmoonpad_mysql.a: $(MYSQL_OBJECTS)
@@ -381,7 +390,8 @@ $(BUILD)/whole/libmoonpad_postgres.a $(BUILD)/whole/libmoonpad_mysql.a $(BUILD)/
 TEST_OBJECTS := $(call objects,$(TEST_SUPPORT)) $(POSTGRES_OBJECTS) $(MYSQL_OBJECTS) $(REDIS_OBJECTS) \
                 $(REMOTE_OBJECTS)
 TEST_LIBS := $(POSTGRES_LIBS) $(MYSQL_LIBS) $(REDIS_LIBS) -lcmocka
-SERVER_AGENT_OBJECTS := $(if $(POSTGRES_LIBS),$(POSTGRES_AGENT_OBJECTS)) $(if $(MYSQL_LIBS),$(MYSQL_AGENT_OBJECTS))
+SERVER_AGENT_OBJECTS := $(if $(POSTGRES_LIBS),$(POSTGRES_AGENT_OBJECTS)) $(if $(MYSQL_LIBS),$(MYSQL_AGENT_OBJECTS)) \
+                        $(if $(REDIS_LIBS),$(REDIS_AGENT_OBJECTS))
 
 $(BUILD)/spec/c/test_lua_%: $(BUILD)/obj/spec/c/test_lua_%.o $(TEST_OBJECTS) $(BUILD)/libmoonpad_lua.a \
 		$(BUILD)/libmoonpad.a

@@ -186,8 +186,6 @@ describe("two servers", function()
   end
 
   for _, store in ipairs(support.servers { "sqlite:FILE" }) do
-    if support.hasAgentStores(store) then
-      it("serve the same sessions, and lose nothing, on " .. store, function() test(store) end)
-    end
+    it("serve the same sessions, and lose nothing, on " .. store, function() test(store) end)
   end
 end)

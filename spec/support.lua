@@ -85,16 +85,6 @@ local STORES = { "memory:", "sqlite:FILE", "postgresql:", "mysql:", "redis:" }
 local SERVERS = { ["postgresql:"] = "MOONPAD_TEST_POSTGRESQL", ["mysql:"] = "MOONPAD_TEST_MYSQL",
   ["redis:"] = "MOONPAD_TEST_REDIS" }
 
--- There are no artifacts and memories on Redis yet.
-local HAS_NO_AGENT_STORES <const> = { ["redis:"] = true }
-
----Are there artifacts and memories beside the sessions?
----@param store string
----@return boolean
-function support.hasAgentStores(store)
-  return not HAS_NO_AGENT_STORES[store]
-end
-
 ---A URL of an empty store of this kind; `support.cleanup` removes it.
 ---@param store string one of the list above, or another URL with FILE in it
 ---@return string
@@ -119,16 +109,13 @@ function support.servers(more)
   return list
 end
 
----Adds the servers that are there, and have artifacts and memories, to a list of stores with a
----`name` and a `url()` each.
+---Adds the servers that are there to a list of stores with a `name` and a `url()` each.
 ---@generic T
 ---@param list T[]
 ---@return T[]
 function support.withServers(list)
   for _, store in ipairs(support.servers()) do
-    if not HAS_NO_AGENT_STORES[store] then
-      list[#list + 1] = { name = store, url = function() return support.freshUrl(store) end }
-    end
+    list[#list + 1] = { name = store, url = function() return support.freshUrl(store) end }
   end
   return list
 end
@@ -139,7 +126,7 @@ end
 ---@param url string what that gave
 ---@return string
 function support.urlBeside(store, url)
-  if store == "memory:" or SERVERS[store] and not HAS_NO_AGENT_STORES[store] then return url end
+  if store == "memory:" or SERVERS[store] then return url end
   return support.freshUrl "sqlite:FILE"
 end
 

@@ -169,7 +169,7 @@ static void add_text(char *text, size_t size, const redisReply *reply) {
 
 const char *redis_run(const char *rest, ...) {
   static char text[4096];
-  char prefix[64], words[MOST_WORDS][256];
+  char prefix[64], words[MOST_WORDS][4096];
   const char *argv[MOST_WORDS];
   int count = 0;
   va_list list;

@@ -49,7 +49,7 @@ static moonpad_status send_greeting(mp_redis_connection *connection, mp_redis_ar
   if (status == MOONPAD_OK) status = send_words(connection, words, "TIME", error);
   for (int id = 0; status == MOONPAD_OK && id < MP_REDIS_SCRIPTS; id++) {
     mp_redis_add_text(words, "LOAD");
-    mp_redis_add_text(words, mp_redis_script((mp_redis_script_id)id));
+    mp_redis_add_text(words, mp_redis_script(store, (mp_redis_script_id)id));
     status = send_words(connection, words, "SCRIPT", error);
   }
   return status;

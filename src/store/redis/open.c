@@ -297,6 +297,7 @@ static void free_store(mp_store *base) {
   mp_release(env, store->socket);
   if (store->learned != NULL) pthread_mutex_destroy(&store->learned->lock);
   mp_release(env, store->learned);
+  mp_release(env, store->transaction_script);
   mp_remote_destroy(&store->remote);
   mp_release(env, store);
   mp_env_release(env);
@@ -332,14 +333,20 @@ static bool make_learned(mp_redis *store) {
   return false;
 }
 
-static moonpad_status open_any(mp_env *env, bool is_cluster, moonpad_string rest, const moonpad_options *options,
-                               mp_store **store, moonpad_error *error) {
+static moonpad_status prepare_store(mp_redis *store, const mp_redis_extras *extras, moonpad_error *error) {
+  store->transaction_script = mp_redis_build_transaction_script(store->remote.env, extras->script);
+  bool has_room = store->transaction_script != NULL && (!extras->is_cluster || make_learned(store));
+  return has_room ? MOONPAD_OK : mp_no_memory(error);
+}
+
+moonpad_status mp_redis_open_with(mp_env *env, moonpad_string rest, const moonpad_options *options,
+                                  const mp_redis_extras *extras, mp_store **store, moonpad_error *error) {
   *store = NULL;
   mp_redis *made = mp_allocate_zeroed(env, sizeof *made);
   if (made == NULL) return mp_no_memory(error);
   int64_t pool = DEFAULT_POOL;
   mp_remote_init(&made->remote, env, &store_ops, &remote_ops, options);
-  moonpad_status status = !is_cluster || make_learned(made) ? MOONPAD_OK : mp_no_memory(error);
+  moonpad_status status = prepare_store(made, extras, error);
   if (status == MOONPAD_OK) status = read_url(made, rest, &pool, error);
   if (status == MOONPAD_OK) {
     warn_without_tls(made);
@@ -355,12 +362,16 @@ static moonpad_status open_any(mp_env *env, bool is_cluster, moonpad_string rest
 
 moonpad_status mp_redis_open(mp_env *env, moonpad_string rest, const moonpad_options *options, mp_store **store,
                              moonpad_error *error) {
-  return open_any(env, false, rest, options, store, error);
+  static const char *const nothing[] = {NULL};
+  const mp_redis_extras extras = {.is_cluster = false, .script = nothing};
+  return mp_redis_open_with(env, rest, options, &extras, store, error);
 }
 
 moonpad_status mp_redis_open_cluster(mp_env *env, moonpad_string rest, const moonpad_options *options, mp_store **store,
                                      moonpad_error *error) {
-  return open_any(env, true, rest, options, store, error);
+  static const char *const nothing[] = {NULL};
+  const mp_redis_extras extras = {.is_cluster = true, .script = nothing};
+  return mp_redis_open_with(env, rest, options, &extras, store, error);
 }
 
 const struct moonpad_store_opener *moonpad_redis_store(void) {

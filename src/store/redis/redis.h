@@ -94,6 +94,7 @@ typedef struct mp_redis {
   int64_t database;
   int64_t replicas;                         /* that must have what is stored, before a call ends */
   char prefix[MP_REDIS_LONGEST_PREFIX + 1]; /* of all keys */
+  char *transaction_script;
 } mp_redis;
 
 /* Strings to be sent. */
@@ -223,7 +224,12 @@ void mp_redis_refuse(const mp_redis *store, const char *said, mp_remote_failure 
 /* ---- append_script.c, transaction_script.c ---- */
 
 extern const char *const mp_redis_append_script;
-const char *mp_redis_script(mp_redis_script_id id);
+/*
+** The script of transactions with questions and writes of other stores (mp_redis_open_with), to be
+** freed with mp_release. NULL: no memory.
+*/
+char *mp_redis_build_transaction_script(mp_env *env, const char *const *more);
+const char *mp_redis_script(const mp_redis *store, mp_redis_script_id id);
 
 /* ---- cluster.c ---- */
 
@@ -397,6 +403,16 @@ moonpad_status mp_redis_sweep(mp_tx *tx, mp_sweep *sweep, moonpad_error *error);
 
 /* ---- open.c ---- */
 
+/*
+** A store that has questions and writes of its own beside those of sessions: parts of Lua that go
+** into the script of transactions one behind the other; NULL behind the last.
+*/
+typedef struct mp_redis_extras {
+  bool is_cluster;
+  const char *const *script;
+} mp_redis_extras;
+moonpad_status mp_redis_open_with(mp_env *env, moonpad_string rest, const moonpad_options *options,
+                                  const mp_redis_extras *extras, mp_store **store, moonpad_error *error);
 moonpad_status mp_redis_open(mp_env *env, moonpad_string rest, const moonpad_options *options, mp_store **store,
                              moonpad_error *error);
 moonpad_status mp_redis_open_cluster(mp_env *env, moonpad_string rest, const moonpad_options *options, mp_store **store,

@@ -1,4 +1,6 @@
 /* The script of all transactions (tx.c). */
+#include <string.h>
+
 #include "store/redis/redis.h"
 
 /* One line of Lua on each line. */
@@ -16,7 +18,7 @@ static const char source[] =
     "  local code = function(c) return string.format('%%%02X', string.byte(c)) end\n"
     "  return (string.gsub(name, '[^A-Za-z0-9._~-]', code))\n"
     "end\n"
-    "local T, number, mode, Z = take() .. '{' .. encoded(take()) .. '}:', take(), take(), string.char(0)\n"
+    "local T, app_number, mode, Z = take() .. '{' .. encoded(take()) .. '}:', take(), take(), string.char(0)\n"
     "-- ---- pages: hashes, sorted sets and streams, by key ----\n"
     "local pages, order = {}, {}\n"
     "local function page(key)\n"
@@ -363,8 +365,8 @@ static const char source[] =
     "-- An id begins with the app's number, and the app's own is that alone (registry.c).\n"
     "local function app_id()\n"
     "  local known = head_field(T .. 'a', 'n')\n"
-    "  if not known and number == '0' then give_up('unregistered') end\n"
-    "  return known or text(tonumber(number) * 4294967296)\n"
+    "  if not known and app_number == '0' then give_up('unregistered') end\n"
+    "  return known or text(tonumber(app_number) * 4294967296)\n"
     "end\n"
     "local function new_id(known) return known or text(tonumber(app_id()) + call('INCR', T .. 'n')) end\n"
     "-- The numbers of mp_facts; a head that was not asked for is nil.\n"
@@ -645,8 +647,6 @@ static const char source[] =
     "  for _, event in ipairs(p.e) do call('XADD', key, event[3] .. '-0', unpack(event[2])) end\n"
     "end\n"
     "local function store()\n"
-    "  -- While the app moves to another node of a cluster, keys that are not here are an error.\n"
-    "  for _, keys in ipairs {order, kept} do for _, key in ipairs(keys) do call('EXISTS', key) end end\n"
     "  for _, key in ipairs(order) do\n"
     "    local p = pages[key]\n"
     "    if p.gone then call('UNLINK', key) end\n"
@@ -674,9 +674,14 @@ static const char source[] =
     "  end_stage(to)\n"
     "  return {'ok', {}, #some < 500 and '' or text(some[#some][1] + 1)}\n"
     "end\n"
-    "-- ---- the whole ----\n"
+    "-- ---- what other stores have, and then the whole ----\n";
+
+static const char end[] =
     "local function run()\n"
     "  local commit, count\n"
+    "  -- While the app moves to another node of a cluster, a key that is not here is an error. It would\n"
+    "  -- be one half way; so one that is never there is asked for first.\n"
+    "  call('EXISTS', T .. '-')\n"
     "  if mode == 'stage' then return stages[take()]() end\n"
     "  if mode == 'commit' then\n"
     "    commit, count = take(), take()\n"
@@ -717,12 +722,22 @@ static const char register_app[] =
     "return {'ok', string.format('%.0f', number)}\n";
 /* clang-format on */
 
-const char *mp_redis_script(mp_redis_script_id id) {
+char *mp_redis_build_transaction_script(mp_env *env, const char *const *more) {
+  size_t length = sizeof source + sizeof end;
+  for (size_t i = 0; more[i] != NULL; i++) length += strlen(more[i]);
+  char *script = mp_allocate(env, length);
+  if (script == NULL) return NULL;
+  strcpy(script, source);
+  for (size_t i = 0; more[i] != NULL; i++) strcat(script, more[i]);
+  return strcat(script, end);
+}
+
+const char *mp_redis_script(const mp_redis *store, mp_redis_script_id id) {
   switch (id) {
   case MP_REDIS_APPEND:
     return mp_redis_append_script;
   case MP_REDIS_TRANSACTION:
-    return source;
+    return store->transaction_script;
   case MP_REDIS_FIND_COMMIT:
     return find_commit;
   default:

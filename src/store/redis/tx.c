@@ -123,6 +123,12 @@ moonpad_status mp_redis_check_word(mp_redis_tx *tx, const redisReply *reply, moo
     if (error != NULL) *error = reason;
     return status;
   }
+  if (mp_redis_says(word, "damaged")) {
+    moonpad_status status = mp_redis_corrupt(tx->connection, "a key holds what moonpad has not put there", &reason);
+    mp_redis_note(tx->connection, status, &reason);
+    if (error != NULL) *error = reason;
+    return status;
+  }
   if (mp_redis_says(word, "late")) {
     moonpad_status status = mp_fail(&reason, MOONPAD_STORAGE, "%s: an earlier attempt was still under way",
                                     tx->connection->store->remote.place);
@@ -144,19 +150,22 @@ static redisReply *ask_once(mp_redis_tx *tx, mp_redis_reads reads, moonpad_error
   return reply;
 }
 
-/* The first time that something is made in an app. */
-static redisReply *ask_registered(mp_redis_tx *tx, mp_redis_reads reads, moonpad_error *error) {
+/* Something is made in an app for the first time: the script needs its number. */
+static bool is_unregistered(const redisReply *reply) {
+  return mp_redis_says(mp_redis_item(reply, 0), "unregistered");
+}
+
+static moonpad_status register_app(mp_redis_tx *tx, moonpad_error *error) {
   moonpad_string app_name = mp_redis_app_name(tx->part);
   moonpad_status status = mp_redis_register_app(tx->connection, app_name, &tx->part->number, error);
-  if (status == MOONPAD_OK) status = mp_redis_go_to_app(tx->connection, app_name, error);
-  return status == MOONPAD_OK ? ask_once(tx, reads, error) : NULL;
+  return status == MOONPAD_OK ? mp_redis_go_to_app(tx->connection, app_name, error) : status;
 }
 
 moonpad_status mp_redis_ask(mp_redis_tx *tx, mp_redis_reads reads, redisReply **reply, moonpad_error *error) {
   *reply = ask_once(tx, reads, error);
-  if (*reply != NULL && mp_redis_says(mp_redis_item(*reply, 0), "unregistered")) {
+  if (is_unregistered(*reply)) {
     freeReplyObject(*reply);
-    *reply = ask_registered(tx, reads, error);
+    *reply = register_app(tx, error) == MOONPAD_OK ? ask_once(tx, reads, error) : NULL;
   }
   if (*reply == NULL) return tx->connection->base.failure.status;
   moonpad_status status = mp_redis_check_word(tx, *reply, error);
@@ -197,12 +206,10 @@ static void add_commit_key(const mp_redis *store, mp_redis_arguments *arguments,
   mp_redis_add_text(arguments, end);
 }
 
-/* What is stored in the app that the transaction is about now. */
-static moonpad_status commit_part(mp_redis_tx *tx, mp_remote_attempt *once, bool *sent) {
+static redisReply *send_commit(mp_redis_tx *tx, mp_remote_attempt *once, bool *sent) {
   mp_redis_connection *connection = tx->connection;
   moonpad_string app_name = mp_redis_app_name(tx->part);
-  moonpad_status status = mp_redis_go_to_app(connection, app_name, once->error);
-  if (status != MOONPAD_OK) return status;
+  if (mp_redis_go_to_app(connection, app_name, once->error) != MOONPAD_OK) return NULL;
   mp_redis_arguments head;
   mp_redis_arguments_init(&head, tx->env);
   add_prefix(tx, &head, "commit");
@@ -216,10 +223,20 @@ static moonpad_status commit_part(mp_redis_tx *tx, mp_remote_attempt *once, bool
   *sent = true;
   redisReply *reply = mp_redis_call(connection, MP_REDIS_TRANSACTION, 0, parts, 2, once->error);
   mp_redis_arguments_free(&head);
-  if (reply == NULL) return connection->base.failure.status;
-  status = mp_redis_check_word(tx, reply, once->error);
+  return reply;
+}
+
+/* What is stored in the app that the transaction is about now. */
+static moonpad_status commit_part(mp_redis_tx *tx, mp_remote_attempt *once, bool *sent) {
+  redisReply *reply = send_commit(tx, once, sent);
+  if (is_unregistered(reply)) {
+    freeReplyObject(reply);
+    reply = register_app(tx, once->error) == MOONPAD_OK ? send_commit(tx, once, sent) : NULL;
+  }
+  if (reply == NULL) return tx->connection->base.failure.status;
+  moonpad_status status = mp_redis_check_word(tx, reply, once->error);
   freeReplyObject(reply);
-  return status == MOONPAD_OK ? mp_redis_wait_for_replicas(connection, once->error) : status;
+  return status == MOONPAD_OK ? mp_redis_wait_for_replicas(tx->connection, once->error) : status;
 }
 
 static moonpad_status commit(mp_redis_tx *tx, mp_remote_attempt *once, bool *sent) {

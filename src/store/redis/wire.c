@@ -61,7 +61,7 @@ moonpad_status mp_redis_send_script(mp_redis_connection *connection, mp_redis_sc
   bool is_known = by_hash && connection->node->hashes[id][0] != '\0';
   if (failed || !reserve(connection, all + 3)) return no_memory(connection, error);
   put(connection, 0, moonpad_text(is_known ? "EVALSHA" : "EVAL"));
-  put(connection, 1, moonpad_text(is_known ? connection->node->hashes[id] : mp_redis_script(id)));
+  put(connection, 1, moonpad_text(is_known ? connection->node->hashes[id] : mp_redis_script(connection->store, id)));
   put(connection, 2, moonpad_text(numbers[keys]));
   return send_all(connection, 3, parts, count, error);
 }
