@@ -217,9 +217,9 @@ for _, store in ipairs(support.withServers {}) do
       local told = ok("forget " .. quote(url) .. " --app shop --user ann")
       assert.matches("Forgot 1 session, 0 files and 0 memories", told)
       for _, open in ipairs { moonpad.artifactService, moonpad.memoryService } do
-        local isOpen, service = pcall(open, with(url, "migrate=off"))
+        local isOpen, opened = pcall(open, with(url, "migrate=off"))
         assert.equal(place.hasNoSchema == true, isOpen)
-        if isOpen then service:close() else assert.equal("unsupported", service.code) end
+        if isOpen then opened:close() else assert.equal("unsupported", opened.code) end
       end
     end)
 
