@@ -53,8 +53,8 @@ local function with(url, option)
   return ("%s%s%s"):format(url, url:find("?", 1, true) and "&" or "?", option)
 end
 
--- Of each server: how the URL of a place of its own is shown, also with other options; and what says
--- that nothing is there.
+-- Of each server: how the URL of a place of its own is shown, also with other options; and what
+-- says that nothing is there.
 local PLACES <const> = {
   ["postgresql:"] = { shown = "postgresql://127%.0%.0%.1:%d+/moonpad%?schema=test[%w_]*", more = "pool=2", again = "",
     nothing = "there is no schema" },
@@ -217,9 +217,9 @@ for _, store in ipairs(support.withServers {}) do
       local told = ok("forget " .. quote(url) .. " --app shop --user ann")
       assert.matches("Forgot 1 session, 0 files and 0 memories", told)
       for _, open in ipairs { moonpad.artifactService, moonpad.memoryService } do
-        local isOpen, service = pcall(open, with(url, "migrate=off"))
+        local isOpen, opened = pcall(open, with(url, "migrate=off"))
         assert.equal(place.hasNoSchema == true, isOpen)
-        if isOpen then service:close() else assert.equal("unsupported", service.code) end
+        if isOpen then opened:close() else assert.equal("unsupported", opened.code) end
       end
     end)
 

@@ -1,4 +1,4 @@
-/* The apps in order: those that are registered, whether they have artifacts and memories or not. */
+/* The apps in order: those that have, or had, any of this. */
 #include <stdlib.h>
 #include <string.h>
 

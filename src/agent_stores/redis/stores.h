@@ -76,7 +76,7 @@ void mp_redis_agent_add_time(mp_redis_arguments *out, double time);
 
 /* ---- apps.c ---- */
 
-/* Those behind `after` (empty: all), in order, until `each` returns something else than MOONPAD_OK. */
+/* Those behind `after` (empty: all), in order, until `each` returns something but MOONPAD_OK. */
 moonpad_status mp_redis_agent_each_app(mp_store *store, moonpad_string after, mp_each_name each, void *context,
                                        moonpad_error *error);
 

@@ -1,4 +1,4 @@
-/* Sweeping: what has expired is looked for a thousand at a time, and removed a hundred at a time. */
+/* Sweeping: what has expired is looked for among a thousand, and removed a hundred at a time. */
 #include "agent_stores/redis/stores.h"
 #include "base/error.h"
 

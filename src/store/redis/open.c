@@ -334,6 +334,7 @@ static bool make_learned(mp_redis *store) {
 }
 
 static moonpad_status prepare_store(mp_redis *store, const mp_redis_extras *extras, moonpad_error *error) {
+  store->registry = extras->registry;
   store->transaction_script = mp_redis_build_transaction_script(store->remote.env, extras->script);
   bool has_room = store->transaction_script != NULL && (!extras->is_cluster || make_learned(store));
   return has_room ? MOONPAD_OK : mp_no_memory(error);
@@ -363,14 +364,14 @@ moonpad_status mp_redis_open_with(mp_env *env, moonpad_string rest, const moonpa
 moonpad_status mp_redis_open(mp_env *env, moonpad_string rest, const moonpad_options *options, mp_store **store,
                              moonpad_error *error) {
   static const char *const nothing[] = {NULL};
-  const mp_redis_extras extras = {.is_cluster = false, .script = nothing};
+  const mp_redis_extras extras = {.is_cluster = false, .registry = "apps", .script = nothing};
   return mp_redis_open_with(env, rest, options, &extras, store, error);
 }
 
 moonpad_status mp_redis_open_cluster(mp_env *env, moonpad_string rest, const moonpad_options *options, mp_store **store,
                                      moonpad_error *error) {
   static const char *const nothing[] = {NULL};
-  const mp_redis_extras extras = {.is_cluster = true, .script = nothing};
+  const mp_redis_extras extras = {.is_cluster = true, .registry = "apps", .script = nothing};
   return mp_redis_open_with(env, rest, options, &extras, store, error);
 }
 

@@ -95,6 +95,7 @@ typedef struct mp_redis {
   int64_t replicas;                         /* that must have what is stored, before a call ends */
   char prefix[MP_REDIS_LONGEST_PREFIX + 1]; /* of all keys */
   char *transaction_script;
+  const char *registry; /* which key has the apps (registry.c) */
 } mp_redis;
 
 /* Strings to be sent. */
@@ -409,6 +410,7 @@ moonpad_status mp_redis_sweep(mp_tx *tx, mp_sweep *sweep, moonpad_error *error);
 */
 typedef struct mp_redis_extras {
   bool is_cluster;
+  const char *registry; /* the name of the key that has its apps */
   const char *const *script;
 } mp_redis_extras;
 moonpad_status mp_redis_open_with(mp_env *env, moonpad_string rest, const moonpad_options *options,

@@ -1,5 +1,6 @@
 /*
-** The apps, by number. It is the one key that is not an app's own. An id (of an app, a user, a
+** The apps that have sessions, by number; artifacts and memories have such keys, too. These are
+** the ones that are not an app's own. An id (of an app, a user, a
 ** session) is 2^32 times the number of its app, and what the app counts: so no two apps give the
 ** same, and an id tells where it belongs.
 */
@@ -9,11 +10,9 @@
 #include "base/error.h"
 #include "store/redis/redis.h"
 
-#define KEY "apps"
-
 static void add_key(const mp_redis *store, mp_redis_arguments *arguments) {
   mp_buffer_add_string(&arguments->bytes, moonpad_text(store->prefix));
-  mp_redis_add_text(arguments, KEY);
+  mp_redis_add_text(arguments, store->registry);
 }
 
 moonpad_status mp_redis_register_app(mp_redis_connection *connection, moonpad_string app_name, int64_t *number,
@@ -25,7 +24,7 @@ moonpad_status mp_redis_register_app(mp_redis_connection *connection, moonpad_st
   mp_redis_add_integer(&arguments, MP_REDIS_MOST_APPS);
   const mp_redis_arguments *parts[] = {&arguments};
   redisReply *reply = NULL;
-  moonpad_status status = mp_redis_go_to_key(connection, KEY, error);
+  moonpad_status status = mp_redis_go_to_key(connection, connection->store->registry, error);
   if (status == MOONPAD_OK) reply = mp_redis_call(connection, MP_REDIS_REGISTER, 1, parts, 1, error);
   mp_redis_arguments_free(&arguments);
   if (reply == NULL) return connection->base.failure.status;
@@ -48,7 +47,7 @@ moonpad_status mp_redis_find_app(mp_redis_connection *connection, int64_t number
   add_key(connection->store, &arguments);
   mp_redis_add_integer(&arguments, number);
   for (size_t i = 0; i < sizeof words / sizeof *words; i++) mp_redis_add_text(&arguments, words[i]);
-  moonpad_status status = mp_redis_go_to_key(connection, KEY, error);
+  moonpad_status status = mp_redis_go_to_key(connection, connection->store->registry, error);
   *reply = status == MOONPAD_OK ? mp_redis_command(connection, "ZRANGEBYSCORE", &arguments, error) : NULL;
   mp_redis_arguments_free(&arguments);
   return connection->base.failure.status;
@@ -63,7 +62,7 @@ moonpad_status mp_redis_each_app(mp_tx *base, mp_each_name each, void *context, 
   mp_redis_add_text(&arguments, "0");
   mp_redis_add_text(&arguments, "-1");
   redisReply *names = NULL;
-  status = mp_redis_go_to_key(connection, KEY, error);
+  status = mp_redis_go_to_key(connection, connection->store->registry, error);
   if (status == MOONPAD_OK) names = mp_redis_command(connection, "ZRANGE", &arguments, error);
   mp_redis_arguments_free(&arguments);
   if (names == NULL) return connection->base.failure.status;
