@@ -56,9 +56,9 @@ build_in() { # FOLDER TARGETS AND VARIABLES...
 
 # ---- The checks: one function each, silent work, an exit code ----
 
-warnings_gcc() { build_in gcc CC=gcc WERROR=1 all tests; }
+warnings_gcc() { build_in gcc CC=gcc WERROR=1 all tests clusters; }
 # clang warns of the same things whether it optimizes or not.
-warnings_clang() { build_in clang CC=clang WERROR=1 CFLAGS=-O0 all tests; }
+warnings_clang() { build_in clang CC=clang WERROR=1 CFLAGS=-O0 all tests clusters; }
 
 format() {
   c_files | xargs clang-format --dry-run -Werror &&
@@ -348,7 +348,7 @@ if [ "$turn" = all ]; then
 else
   echo "Checking moonpad, turn $turn (MOONPAD_TURN=$turn does it again, MOONPAD_TURN=all is whole; logs in $results)"
 fi
-make -j"$jobs" BUILD="$build" all tests >"$results/check-build.log" 2>&1 || {
+make -j"$jobs" BUILD="$build" all tests clusters >"$results/check-build.log" 2>&1 || {
   tail -n 50 "$results/check-build.log"
   echo "The build failed: nothing was checked."
   exit 1
@@ -368,8 +368,10 @@ check_beside links "links between the pages lead to files" links
 check_beside install "an installed moonpad links, loads and is removed again" installation
 wait
 
-# Programs of others, in whatever they are written: what make test does without.
+# Programs of others, in whatever they are written, and clusters of servers: what make test does
+# without.
 tests peers -b "$build" peers
+tests clusters -b "$build" clusters
 
 # The long ones. Each of them has work for all processors.
 tests gc -b "$build" -g -t "$turn" -a "$whole" -p "$gc_in_turns" lua

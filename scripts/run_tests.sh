@@ -1,8 +1,9 @@
 #!/bin/bash
 # Runs the Lua specs and the C tests of a build folder and records the counts.
 #   scripts/run_tests.sh [-b BUILD] [-r RESULTS] [-l LABEL] [-w LAUNCHER] [-o NAMES] [-g] [-s]
-#                        [-t TURN [-a NAMES] [-p NAMES]] lua|c|peers...
-# `peers` are the specs that talk to programs of others, which scripts/deps.sh check installs.
+#                        [-t TURN [-a NAMES] [-p NAMES]] lua|c|peers|clusters...
+# `peers` are the specs that talk to programs of others, `clusters` the C tests that start clusters
+# of servers: scripts/deps.sh check installs what they need.
 # Each spec file and each C test program is a process of its own. Two for each of JOBS (all
 # processors) run at a time, because they wait for files and sockets about as long as they compute;
 # with -w, one. Each leaves RESULTS/LABEL-NAME.log; each suite leaves RESULTS/LABEL-SUITE.count
@@ -89,7 +90,9 @@ start_server() { # NAME VARIABLE URL-OF-NOTHING
   if spec/servers/"$1".sh start "$servers/$1"; then export "$2=$(spec/servers/"$1".sh url "$servers/$1")"; fi
 }
 
-start_servers() {
+start_servers() { # SUITES...
+  # Clusters are started by the tests themselves.
+  [ "$*" != clusters ] || return 0
   servers=$(servers_folder) && chmod 755 "$servers" || exit 1
   if [ "$turn" = all ] || [ $((turn % 2)) -eq 0 ]; then
     start_server postgresql MOONPAD_TEST_POSTGRESQL postgresql://moonpad:x@127.0.0.1:1/not-there
@@ -162,7 +165,7 @@ run_one() { # SUITE FILE
   printf '0 1 0 0\n%s: ended without a result\n' "$2" >"$counts"
   took=$({ time case $1 in
     lua | peers) run_lua "$2" "$log" "$counts" ;;
-    c) run_c "$name" "$log" "$counts" ;;
+    c | clusters) run_c "$name" "$log" "$counts" ;;
   esac; } 2>&1)
   read -r passed failed pending left <"$counts"
   [ "$left" -eq 0 ] || others=", $left in other turns"
@@ -204,6 +207,7 @@ files() { # SUITES...
       lua) find spec examples/spec -path spec/peers -prune -o -name '*_spec.lua' -print ;;
       peers) printf '%s\n' spec/peers/*_spec.lua ;;
       c) printf '%s\n' spec/c/test_*.c ;;
+      clusters) printf '%s\n' spec/c/cluster_*.c ;;
     esac | sort | while read -r file; do
       name=$(name_of "$file")
       [ -n "$only" ] && [[ " $only " != *" $name "* ]] || echo "$(position "$name" "$longest") $suite $file"
@@ -231,12 +235,12 @@ record() { # SUITE: adds up what its parts have counted
 
 shopt -s nullglob
 for suite in "$@"; do
-  case $suite in lua | c | peers) ;; *) echo "unknown suite: $suite (lua, c, peers)" >&2; exit 2 ;; esac
+  case $suite in lua | c | peers | clusters) ;; *) echo "unknown suite: $suite" >&2; exit 2 ;; esac
   rm -f "$results/$label-$suite".{count,failed}
 done
 parts=$(mktemp -d) servers="" || exit 1
 trap 'stop_servers; rm -rf "$parts"' EXIT
-start_servers
+start_servers "$@"
 if [ "$turn" = all ]; then
   echo "$label: running the tests of: $*"
 else
