@@ -53,13 +53,16 @@ LIBRARY_SOURCES := $(sort $(wildcard src/base/*.c src/core/*.c src/service/*.c s
 MODULE_SOURCES := $(sort $(wildcard src/lua/*.c src/lua/*/*.c))
 LUA_FILES := $(sort $(shell find lua/moonpad -name '*.lua' 2>/dev/null))
 TEST_SOURCES := $(sort $(wildcard spec/c/test_*.c))
-TEST_SUPPORT := $(filter-out $(TEST_SOURCES),$(sort $(wildcard spec/c/*.c)))
+# Those that start clusters of servers, for `make check` alone.
+CLUSTER_SOURCES := $(sort $(wildcard spec/c/cluster_*.c))
+TEST_SUPPORT := $(filter-out $(TEST_SOURCES) $(CLUSTER_SOURCES),$(sort $(wildcard spec/c/*.c)))
 
 objects = $(patsubst %.c,$(BUILD)/obj/%.o,$(1))
 LIBRARY_OBJECTS := $(call objects,$(LIBRARY_SOURCES))
 MODULE_OBJECTS := $(call objects,$(MODULE_SOURCES) $(BUILD)/lua_sources.c)
 EXAMPLE_PROGRAMS := $(patsubst %.c,$(BUILD)/%,$(sort $(wildcard examples/*.c)))
 TEST_PROGRAMS := $(patsubst %.c,$(BUILD)/%,$(TEST_SOURCES))
+CLUSTER_PROGRAMS := $(patsubst %.c,$(BUILD)/%,$(CLUSTER_SOURCES))
 SPEC_MODULE := $(BUILD)/spec/slow_store.so
 # What Lua specs need beside moonpad itself: a module, and what a program in the tutorial links.
 SPEC_FILES := $(SPEC_MODULE) $(BUILD)/spec/servers.so $(BUILD)/whole/libmoonpad_lua.a
@@ -132,7 +135,7 @@ say = @$(if $(V),:,printf '  %-8s %s\n')
 .DEFAULT_GOAL := all
 .DELETE_ON_ERROR:
 .SECONDARY:
-.PHONY: all lib examples tests fuzzers demo test test-lua test-c check fuzz soak format deps bench clean help \
+.PHONY: all lib examples tests clusters fuzzers demo test test-lua test-c check fuzz soak format deps bench clean help \
         reference have-lua FORCE \
         left-out install install-lib install-lua install-doc uninstall
 
@@ -154,9 +157,11 @@ examples: $(EXAMPLE_PROGRAMS) ## builds the examples in C
 
 tests: $(MODULE) $(OPTIONAL) $(TEST_PROGRAMS) $(SPEC_FILES) examples ## builds all that the tests need, runs nothing
 
+clusters: $(CLUSTER_PROGRAMS)
+
 # `demo` and `test` start make once more after `deps`, so that what was just installed is seen by
 # the build.
-demo: deps ## installs what is missing, builds, and runs the demonstration on SQLite (STORE=postgresql, mysql, redis: there)
+demo: deps ## installs what is missing, builds, runs the demonstration on SQLite (STORE=postgresql|mysql|redis: there)
 	@echo 'Building moonpad in $(BUILD)/'
 	@$(MAKE) --no-print-directory -j$(JOBS) all
 	@scripts/demo.sh -b $(BUILD) $(if $(STORE),-s '$(STORE)')
@@ -381,7 +386,7 @@ $(BUILD)/whole/libmoonpad_postgres.a $(BUILD)/whole/libmoonpad_mysql.a $(BUILD)/
 	@rm -f $@
 	$(Q)$(AR) rcs $@ $(filter %.o,$^)
 
-# ---- C tests: one program for each spec/c/test_*.c ----
+# ---- C tests: one program for each spec/c/test_*.c and spec/c/cluster_*.c ----
 
 # Those that embed Lua are called test_lua_*, those of src/agent_stores test_agent_*. The one of
 # src/process is test_process, that of src/server test_server.

@@ -3,7 +3,7 @@
 # nothing when none is.
 #   scripts/deps.sh          what it takes to build and to run the tests
 #   scripts/deps.sh check    also the tools of `make check`, and the programs of others that specs
-#                            talk to (spec/peers/package.json)
+#                            talk to (spec/peers/package.json), with what makes clusters of servers
 set -eu
 cd "$(dirname "$0")/.."
 
@@ -16,7 +16,7 @@ if [ "${1:-}" = check ]; then
   # libc6-dbg: valgrind needs the symbols of the dynamic linker. libclang-rt-dev: what clang's
   # fuzzer and sanitizers link.
   packages="$packages g++ clang libclang-rt-dev clang-format valgrind libc6-dbg lua-check luarocks \
-    chromium"
+    chromium galera-4"
   # A newer Node.js than Debian's comes with npm, and in a package of another name.
   command -v node >/dev/null && command -v npm >/dev/null || packages="$packages nodejs npm"
 fi

@@ -165,8 +165,9 @@ static moonpad_status prepare(mp_remote_connection *base, moonpad_error *error) 
   moonpad_status status = check_durability(connection, error);
   if (status == MOONPAD_OK) status = mp_mysql_prepare_schema(connection, error);
   if (status != MOONPAD_OK) return status;
+  mp_mysql_add_begin(connection);
   mp_mysql_add(connection, "DELETE FROM #commits WHERE time < UNIX_TIMESTAMP() - 86400");
-  return mp_mysql_round_trip(connection, error);
+  return mp_mysql_commit(connection, error);
 }
 
 /* There is nothing more to do. */

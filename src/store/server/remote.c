@@ -132,7 +132,12 @@ void mp_remote_take(mp_remote *remote, double until, mp_remote_connection **conn
   *connection = NULL;
   failure->status = mp_pool_take(&remote->pool, until, &pooled, &failure->error);
   if (failure->status != MOONPAD_OK) return;
-  *connection = pooled != NULL ? (mp_remote_connection *)pooled : connect_and_start(remote, failure);
+  *connection = (mp_remote_connection *)pooled;
+  if (pooled != NULL && !remote->ops->is_connected(*connection)) {
+    remote->ops->disconnect(*connection);
+    *connection = NULL;
+  }
+  if (*connection == NULL) *connection = connect_and_start(remote, failure);
   if (*connection == NULL) mp_pool_give_back(&remote->pool, NULL);
 }
 

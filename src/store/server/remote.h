@@ -69,7 +69,7 @@ typedef struct mp_remote_ops {
   /* From now on it is used for `run` and the others. Why not is in connection->failure. */
   moonpad_status (*start)(mp_remote_connection *connection, moonpad_error *error);
   void (*disconnect)(mp_remote_connection *connection);
-  /* False: its client's library has given it up. */
+  /* False: its client's library has given it up, or the store is at another host now. */
   bool (*is_connected)(const mp_remote_connection *connection);
   /*
   ** Runs a transaction function once, to COMMIT or ROLLBACK, and returns what it has returned, or
