@@ -56,7 +56,10 @@ MOONPAD_API const moonpad_store_opener *moonpad_redis_store(void);
 /*
 ** Redis Cluster, with the same library: the scheme is "redis+cluster". The URL is
 ** redis+cluster://:PASSWORD@HOST:PORT,HOST:PORT, of some nodes; the others are found. All of an app
-** is on one node. Options, memory, result, errors and threads are as above.
+** is on one node. Options and memory are as above.
+** The result lives as long as the program, and is nobody's to free.
+** Errors: none.
+** Threads: any.
 */
 MOONPAD_API const moonpad_store_opener *moonpad_redis_cluster_store(void);
 
