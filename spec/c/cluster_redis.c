@@ -9,6 +9,7 @@
 #include "server_faults.h"
 
 #define SCRIPT "spec/servers/redis_cluster.sh"
+#define QUICK  "cluster-node-timeout 1500" /* so that a replica takes over soon */
 #define APPS   24
 
 static void says(const char *text) {
@@ -45,7 +46,7 @@ static void test_apps_are_spread_over_the_nodes(void **state) {
   moonpad_service *service = NULL;
   moonpad_session *sessions[APPS], *again = NULL;
   char text[16];
-  own_server_make(&server, SCRIPT, "start", "");
+  own_server_make(&server, SCRIPT, "start", QUICK);
   OK(faults_open(server.url, 5000, &service));
   for (int i = 0; i < APPS; i++) {
     moonpad_session_name name = named(i, text);
@@ -81,7 +82,7 @@ static void test_a_node_that_dies_loses_nothing(void **state) {
   writer writers[WRITERS];
   atomic_bool ends = false;
   moonpad_service *service = NULL;
-  own_server_make(&server, SCRIPT, "start", "");
+  own_server_make(&server, SCRIPT, "start", QUICK);
   OK(faults_open(url_with(&server, "replicas=1"), 60000, &service));
   writers_start(writers, service, &ends);
   for (int i = 0; i < 2; i++) {
@@ -107,7 +108,7 @@ static void test_nodes_are_learned(void **state) {
   moonpad_session *session = NULL;
   char url[300], command[300];
   moonpad_session_name name = host_name("s");
-  own_server_make(&server, SCRIPT, "start", "");
+  own_server_make(&server, SCRIPT, "start", QUICK);
   snprintf(command, sizeof command, "%s holder %s app", SCRIPT, server.folder);
   FILE *pipe = popen(command, "r");
   assert_non_null(pipe);
@@ -133,7 +134,7 @@ static void test_an_app_that_moves_is_followed(void **state) {
   writer writers[WRITERS];
   atomic_bool ends = false;
   moonpad_service *service = NULL;
-  own_server_make(&server, SCRIPT, "start", "");
+  own_server_make(&server, SCRIPT, "start", QUICK);
   OK(faults_open(server.url, 60000, &service));
   writers_start(writers, service, &ends);
   for (int i = 0; i < 3; i++) {
@@ -157,7 +158,7 @@ static void test_an_app_that_is_on_its_way_is_busy(void **state) {
   moonpad_service *service = NULL;
   moonpad_session *session = NULL, *other = NULL;
   moonpad_session_name name = host_name("s"), second = host_name("t");
-  own_server_make(&server, SCRIPT, "start", "");
+  own_server_make(&server, SCRIPT, "start", QUICK);
   OK(faults_open(server.url, 200, &service));
   OK(moonpad_create_session(service, &name, T("{\"k\":1,\"user:k\":1,\"app:k\":1}"), &session, &failure));
   host_append(session, "{\"k\":2,\"user:k\":2,\"app:k\":2}");
@@ -187,7 +188,7 @@ static void test_a_cluster_that_is_down_is_told_and_found_again(void **state) {
   moonpad_service *service = NULL, *second = NULL;
   moonpad_session *session = NULL;
   moonpad_session_name name = host_name("s");
-  own_server_make(&server, SCRIPT, "start", "");
+  own_server_make(&server, SCRIPT, "start", QUICK);
   OK(faults_open(server.url, 300, &service));
   OK(moonpad_create_session(service, &name, T("{}"), &session, &failure));
   own_server_run(&server, "kill", "app all");
@@ -208,7 +209,7 @@ static void test_the_wrong_scheme_is_told(void **state) {
   own_server cluster, single;
   moonpad_service *service = NULL;
   char url[300];
-  own_server_make(&cluster, SCRIPT, "start", "");
+  own_server_make(&cluster, SCRIPT, "start", QUICK);
   own_server_make(&single, "spec/servers/redis.sh", "start", "");
   snprintf(url, sizeof url, "redis:%s", strchr(cluster.url, ':') + 1);
   FAILS(MOONPAD_UNSUPPORTED, faults_open(url, 100, &service));

@@ -1,7 +1,7 @@
 #!/bin/bash
 # A Redis Cluster for tests, on this machine alone: three nodes with slots and a replica of each, all
 # in FOLDER (n1 to n6), and gone with it.
-#   spec/servers/redis_cluster.sh start FOLDER          makes and starts it
+#   spec/servers/redis_cluster.sh start FOLDER [SETTING VALUE...]   makes and starts it
 #   spec/servers/redis_cluster.sh url FOLDER            prints its URL, with all nodes
 #   spec/servers/redis_cluster.sh holder FOLDER APP     prints which node has an app: its number
 #   spec/servers/redis_cluster.sh run FOLDER N WORD...  runs a command of Redis on node N
@@ -19,8 +19,7 @@ verb=$1 folder=$2
 shift 2
 here=$(dirname "$0")
 nodes="1 2 3 4 5 6"
-settings=(cluster-enabled yes cluster-config-file nodes.conf cluster-node-timeout 1500
-  cluster-replica-validity-factor 0)
+settings=(cluster-enabled yes cluster-config-file nodes.conf cluster-replica-validity-factor 0)
 
 run() { # N WORD...
   local node=$1
@@ -64,9 +63,10 @@ wait_until_well() {
   return 1
 }
 
-start() {
+start() { # SETTING VALUE...
   local node addresses=""
-  mkdir -p "$folder" && chmod 755 "$folder" || return 1
+  settings+=("$@")
+  mkdir -p "$folder" && chmod 755 "$folder" && echo "$*" >"$folder/settings" || return 1
   for node in $nodes; do
     "$here/redis.sh" start "$folder/n$node" "${settings[@]}" || return 1
     addresses="$addresses 127.0.0.1:$(port "$node")"
@@ -116,13 +116,15 @@ kill_nodes() { # APP [all]
 }
 
 again() {
-  local node
+  local node more
+  read -ra more <"$folder/settings"
+  settings+=("${more[@]}")
   for node in $(cat "$folder/killed"); do "$here/redis.sh" again "$folder/n$node" "${settings[@]}" || return 1; done
   rm "$folder/killed"
 }
 
 case $verb in
-  start) start ;;
+  start) start "$@" ;;
   url)
     hosts=""
     for node in $nodes; do hosts="$hosts,127.0.0.1:$(port "$node")"; done

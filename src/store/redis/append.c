@@ -12,45 +12,33 @@
 
 /* ---- the keys ---- */
 
-static void begin_key(mp_redis_arguments *out, const mp_redis *store, const mp_plan *plan) {
-  mp_buffer_add_string(&out->bytes, moonpad_text(store->prefix));
-  mp_buffer_add_char(&out->bytes, '{');
-  mp_redis_encode(out, plan->ref.name.app_name);
-  mp_buffer_add_literal(&out->bytes, "}:");
-}
-
-static void end_key(mp_redis_arguments *out, const char *end) {
-  mp_buffer_add_string(&out->bytes, moonpad_text(end));
-  mp_redis_end_argument(out);
-}
-
 static void add_keys(mp_redis_arguments *out, const mp_redis *store, const mp_plan *plan) {
   static const char *const parts[] = {":v", ":z", ":e", ":i"}, *const shared[] = {"", ":v", ":z"};
   char id[MP_NUMBER_BYTES + 1];
   id[mp_format_integer(plan->ref.session, id)] = '\0';
-  begin_key(out, store, plan);
+  mp_redis_begin_key(out, store, plan->ref.name.app_name);
   mp_buffer_add_literal(&out->bytes, "s:");
   mp_redis_encode(out, plan->ref.name.user_id);
   mp_buffer_add_char(&out->bytes, ':');
   mp_redis_encode(out, plan->ref.name.session_id);
   mp_redis_end_argument(out);
   for (size_t i = 0; i < 4; i++) {
-    begin_key(out, store, plan);
+    mp_redis_begin_key(out, store, plan->ref.name.app_name);
     mp_buffer_add_string(&out->bytes, moonpad_text(id));
-    end_key(out, parts[i]);
+    mp_redis_end_key(out, parts[i]);
   }
   for (size_t i = 0; i < 6; i++) {
-    begin_key(out, store, plan);
+    mp_redis_begin_key(out, store, plan->ref.name.app_name);
     mp_buffer_add_string(&out->bytes, moonpad_text(i < 3 ? "u:" : "a"));
     if (i < 3) mp_redis_encode(out, plan->ref.name.user_id);
-    end_key(out, shared[i % 3]);
+    mp_redis_end_key(out, shared[i % 3]);
   }
-  begin_key(out, store, plan);
-  end_key(out, "l");
-  begin_key(out, store, plan);
+  mp_redis_begin_key(out, store, plan->ref.name.app_name);
+  mp_redis_end_key(out, "l");
+  mp_redis_begin_key(out, store, plan->ref.name.app_name);
   mp_buffer_add_literal(&out->bytes, "u:");
   mp_redis_encode(out, plan->ref.name.user_id);
-  end_key(out, ":l");
+  mp_redis_end_key(out, ":l");
 }
 
 /* ---- the arguments ---- */

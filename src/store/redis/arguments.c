@@ -106,3 +106,15 @@ moonpad_string mp_redis_argument(const mp_redis_arguments *arguments, size_t ind
   /* An empty one may stand behind nothing. */
   return (moonpad_string){length == 0 ? "" : arguments->bytes.data + begin, length};
 }
+
+void mp_redis_begin_key(mp_redis_arguments *arguments, const mp_redis *store, moonpad_string app_name) {
+  mp_buffer_add_string(&arguments->bytes, moonpad_text(store->prefix));
+  mp_buffer_add_char(&arguments->bytes, '{');
+  mp_redis_encode(arguments, app_name);
+  mp_buffer_add_literal(&arguments->bytes, "}:");
+}
+
+void mp_redis_end_key(mp_redis_arguments *arguments, const char *end) {
+  mp_buffer_add_string(&arguments->bytes, moonpad_text(end));
+  mp_redis_end_argument(arguments);
+}

@@ -264,12 +264,14 @@ static moonpad_status check_schema(mp_redis_connection *connection, moonpad_erro
 static moonpad_status check_scripts(mp_redis_connection *connection, moonpad_error *error) {
   mp_redis_arguments arguments;
   mp_redis_arguments_init(&arguments, connection->store->remote.env);
-  const char *const words[] = {connection->store->prefix, "-", "0", "ask", "0", "?users"};
+  static const char *const words[] = {"0", "ask", "0", "?users"};
+  mp_redis_begin_key(&arguments, connection->store, moonpad_text("-"));
+  mp_redis_end_key(&arguments, "-");
   for (size_t i = 0; i < sizeof words / sizeof *words; i++) mp_redis_add_text(&arguments, words[i]);
   const mp_redis_arguments *parts[] = {&arguments};
   redisReply *reply = NULL;
   moonpad_status status = mp_redis_go_to_app(connection, moonpad_text("-"), error);
-  if (status == MOONPAD_OK) reply = mp_redis_call(connection, MP_REDIS_TRANSACTION, 0, parts, 1, error);
+  if (status == MOONPAD_OK) reply = mp_redis_call(connection, MP_REDIS_TRANSACTION, 1, parts, 1, error);
   mp_redis_arguments_free(&arguments);
   if (reply != NULL) freeReplyObject(reply);
   return connection->base.failure.status;

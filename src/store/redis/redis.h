@@ -148,6 +148,9 @@ void mp_redis_add_about(mp_redis_arguments *arguments, const mp_event_row *event
 void mp_redis_end_argument(mp_redis_arguments *arguments);
 /* A name, so that no byte of it is syntax in a key; a part of an argument. */
 void mp_redis_encode(mp_redis_arguments *arguments, moonpad_string name);
+/* A key of an app: "PREFIX{app}:", what is added, and its end. */
+void mp_redis_begin_key(mp_redis_arguments *arguments, const mp_redis *store, moonpad_string app_name);
+void mp_redis_end_key(mp_redis_arguments *arguments, const char *end);
 moonpad_string mp_redis_argument(const mp_redis_arguments *arguments, size_t index);
 
 /* ---- wire.c ---- */
@@ -309,6 +312,8 @@ moonpad_status mp_redis_find_commit(mp_remote_connection *connection, const mp_r
 moonpad_status mp_redis_enter(mp_redis_tx *tx, const mp_session_ref *ref, moonpad_error *error);
 moonpad_status mp_redis_enter_app(mp_redis_tx *tx, moonpad_string app_name, moonpad_error *error);
 moonpad_string mp_redis_app_name(const mp_redis_part *part);
+/* What the script is told first; the first argument is its key. */
+void mp_redis_add_prefix(const mp_redis_tx *tx, mp_redis_arguments *arguments, const char *mode);
 /* Begins a question: its name, then what it takes is added. */
 mp_redis_arguments *mp_redis_begin_question(mp_redis_tx *tx, const char *name);
 /*

@@ -41,10 +41,7 @@ static moonpad_status begin_staging(mp_redis_tx *tx, mp_redis_made *made, moonpa
 static mp_redis_arguments *begin_part(mp_redis_tx *tx, const char *name) {
   mp_redis_arguments *part = &tx->question;
   mp_redis_arguments_clear(part);
-  mp_redis_add_text(part, tx->connection->store->prefix);
-  mp_redis_add(part, mp_redis_app_name(tx->part));
-  mp_redis_add_integer(part, tx->part->number);
-  mp_redis_add_text(part, "stage");
+  mp_redis_add_prefix(tx, part, "stage");
   mp_redis_add_text(part, name);
   return part;
 }
@@ -52,7 +49,7 @@ static mp_redis_arguments *begin_part(mp_redis_tx *tx, const char *name) {
 /* *next: where it goes on, 0 at the end. */
 static moonpad_status send_part(mp_redis_tx *tx, int64_t *next, moonpad_error *error) {
   const mp_redis_arguments *parts[] = {&tx->question};
-  redisReply *reply = mp_redis_call(tx->connection, MP_REDIS_TRANSACTION, 0, parts, 1, error);
+  redisReply *reply = mp_redis_call(tx->connection, MP_REDIS_TRANSACTION, 1, parts, 1, error);
   if (reply == NULL) return tx->connection->base.failure.status;
   moonpad_status status = mp_redis_check_word(tx, reply, error);
   *next = mp_redis_integer(mp_redis_item(reply, 2));
@@ -124,11 +121,9 @@ void mp_redis_unstage(mp_redis_tx *tx) {
     mp_redis_arguments_clear(&tx->question);
     for (size_t j = 0; j < sizeof parts / sizeof *parts; j++) {
       char number[32];
-      mp_buffer_add_string(&tx->question.bytes, moonpad_text(tx->connection->store->prefix));
-      mp_buffer_add_char(&tx->question.bytes, '{');
-      mp_redis_encode(&tx->question, mp_redis_app_name(tx->part));
-      snprintf(number, sizeof number, "}:%lld%s", (long long)made->id, parts[j]);
-      mp_redis_add_text(&tx->question, number);
+      mp_redis_begin_key(&tx->question, tx->connection->store, mp_redis_app_name(tx->part));
+      snprintf(number, sizeof number, "%lld%s", (long long)made->id, parts[j]);
+      mp_redis_end_key(&tx->question, number);
     }
     redisReply *reply = mp_redis_command(tx->connection, "UNLINK", &tx->question, NULL);
     if (reply != NULL) freeReplyObject(reply);

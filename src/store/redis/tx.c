@@ -96,9 +96,9 @@ moonpad_status mp_redis_enter(mp_redis_tx *tx, const mp_session_ref *ref, moonpa
   return has_name || id == 0 ? mp_redis_enter_app(tx, ref->name.app_name, error) : enter_by_id(tx, id, error);
 }
 
-static void add_prefix(const mp_redis_tx *tx, mp_redis_arguments *arguments, const char *mode) {
-  mp_redis_add_text(arguments, tx->connection->store->prefix);
-  mp_redis_add(arguments, mp_redis_app_name(tx->part));
+void mp_redis_add_prefix(const mp_redis_tx *tx, mp_redis_arguments *arguments, const char *mode) {
+  mp_redis_begin_key(arguments, tx->connection->store, mp_redis_app_name(tx->part));
+  mp_redis_end_key(arguments, "-");
   mp_redis_add_integer(arguments, tx->part->number);
   mp_redis_add_text(arguments, mode);
 }
@@ -142,10 +142,10 @@ moonpad_status mp_redis_check_word(mp_redis_tx *tx, const redisReply *reply, moo
 static redisReply *ask_once(mp_redis_tx *tx, mp_redis_reads reads, moonpad_error *error) {
   mp_redis_arguments head;
   mp_redis_arguments_init(&head, tx->env);
-  add_prefix(tx, &head, "ask");
+  mp_redis_add_prefix(tx, &head, "ask");
   mp_redis_add_seen(tx, &head, reads, false);
   const mp_redis_arguments *parts[] = {&head, &tx->part->writes, &tx->question};
-  redisReply *reply = mp_redis_call(tx->connection, MP_REDIS_TRANSACTION, 0, parts, 3, error);
+  redisReply *reply = mp_redis_call(tx->connection, MP_REDIS_TRANSACTION, 1, parts, 3, error);
   mp_redis_arguments_free(&head);
   return reply;
 }
@@ -199,11 +199,9 @@ void mp_redis_add_place(mp_redis_arguments *arguments, const moonpad_session_nam
 static void add_commit_key(const mp_redis *store, mp_redis_arguments *arguments, moonpad_string app_name,
                            int64_t slot) {
   char end[32];
-  mp_buffer_add_string(&arguments->bytes, moonpad_text(store->prefix));
-  mp_buffer_add_char(&arguments->bytes, '{');
-  mp_redis_encode(arguments, app_name);
-  snprintf(end, sizeof end, "}:c:%lld", (long long)slot);
-  mp_redis_add_text(arguments, end);
+  mp_redis_begin_key(arguments, store, app_name);
+  snprintf(end, sizeof end, "c:%lld", (long long)slot);
+  mp_redis_end_key(arguments, end);
 }
 
 static redisReply *send_commit(mp_redis_tx *tx, mp_remote_attempt *once, bool *sent) {
@@ -212,7 +210,7 @@ static redisReply *send_commit(mp_redis_tx *tx, mp_remote_attempt *once, bool *s
   if (mp_redis_go_to_app(connection, app_name, once->error) != MOONPAD_OK) return NULL;
   mp_redis_arguments head;
   mp_redis_arguments_init(&head, tx->env);
-  add_prefix(tx, &head, "commit");
+  mp_redis_add_prefix(tx, &head, "commit");
   add_commit_key(connection->store, &head, app_name, connection->base.slot);
   mp_redis_add_integer(&head, ++connection->base.number);
   mp_redis_add_seen(tx, &head, MP_REDIS_READS_HEADS, true);
@@ -221,7 +219,7 @@ static redisReply *send_commit(mp_redis_tx *tx, mp_remote_attempt *once, bool *s
   mp_buffer_add_string(&once->where, app_name);
   if (once->where.failed) head.failed = true;
   *sent = true;
-  redisReply *reply = mp_redis_call(connection, MP_REDIS_TRANSACTION, 0, parts, 2, once->error);
+  redisReply *reply = mp_redis_call(connection, MP_REDIS_TRANSACTION, 1, parts, 2, once->error);
   mp_redis_arguments_free(&head);
   return reply;
 }
