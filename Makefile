@@ -156,7 +156,7 @@ tests: $(MODULE) $(OPTIONAL) $(TEST_PROGRAMS) $(SPEC_FILES) examples ## builds a
 
 # `demo` and `test` start make once more after `deps`, so that what was just installed is seen by
 # the build.
-demo: deps ## installs what is missing, builds, and runs the demonstration on SQLite (STORE=postgresql, mysql, redis: there)
+demo: deps ## installs what is missing, builds, and runs the demonstration on SQLite (or STORE=postgresql, mysql, redis)
 	@echo 'Building moonpad in $(BUILD)/'
 	@$(MAKE) --no-print-directory -j$(JOBS) all
 	@scripts/demo.sh -b $(BUILD) $(if $(STORE),-s '$(STORE)')

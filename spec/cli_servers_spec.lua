@@ -53,8 +53,8 @@ local function with(url, option)
   return ("%s%s%s"):format(url, url:find("?", 1, true) and "&" or "?", option)
 end
 
--- Of each server: how the URL of a place of its own is shown, also with other options; and what says
--- that nothing is there.
+-- Of each server: how the URL of a place of its own is shown, also with other options; and what
+-- says that nothing is there.
 local PLACES <const> = {
   ["postgresql:"] = { shown = "postgresql://127%.0%.0%.1:%d+/moonpad%?schema=test[%w_]*", more = "pool=2", again = "",
     nothing = "there is no schema" },

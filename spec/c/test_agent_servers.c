@@ -1,7 +1,7 @@
 /*
 ** Artifacts and memories on servers, where a network fails and where several make the tables: round
-** trips are counted, requests and answers lost. spec/c/link.h stands between. What is of Redis alone
-** is in test_agent_redis.c.
+** trips are counted, requests and answers lost. spec/c/link.h stands between. What is of Redis
+** alone is in test_agent_redis.c.
 */
 #include <pthread.h>
 #include <stdio.h>

@@ -1,6 +1,6 @@
 /*
-** Redis: its scripts, hosts and replicas, what it has no room for, or does not allow; its keys. What
-** every server has to stand is in test_server_faults.c.
+** Redis: its scripts, hosts and replicas, what it has no room for, or does not allow; its keys.
+** What every server has to stand is in test_server_faults.c.
 */
 #include <stdio.h>
 

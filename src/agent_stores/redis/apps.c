@@ -1,6 +1,6 @@
 /*
-** Which apps have artifacts, or memories. No key tells, for no key but those of the app may know: the
-** server's keys are looked through. Tools and sweeps ask that, which look at everything anyway.
+** Which apps have artifacts, or memories. No key tells, for no key but those of the app may know:
+** the server's keys are looked through. Tools and sweeps ask that, which look at everything anyway.
 */
 #include <stdio.h>
 #include <stdlib.h>

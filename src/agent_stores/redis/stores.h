@@ -73,8 +73,8 @@ void mp_redis_agent_add_time(mp_redis_arguments *out, double time);
 /* ---- apps.c ---- */
 
 /*
-** Those that have a key "PREFIX{app" and then LIST, and come behind `after` (empty: all), in order, until
-** `each` returns something else than MOONPAD_OK; MP_STOP ends it without a failure.
+** Those that have a key "PREFIX{app" and then `list`, and come behind `after` (empty: all), in
+** order, until `each` returns something else than MOONPAD_OK; MP_STOP ends it without a failure.
 */
 moonpad_status mp_redis_agent_each_app(mp_store *store, const char *list, moonpad_string after, mp_each_name each,
                                        void *context, moonpad_error *error);

@@ -1,4 +1,4 @@
-/* Sweeping: what has expired is looked for a thousand at a time, and removed a hundred at a time. */
+/* Sweeping: what has expired is looked for by the thousand, and removed by the hundred. */
 #include "agent_stores/redis/stores.h"
 #include "base/error.h"
 
