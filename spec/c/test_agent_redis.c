@@ -61,12 +61,12 @@ static void remember(const agent_scene *scene, const char *const names[3], doubl
   IS(MOONPAD_OK, scene->memories->ops->write(scene->memories, &session, &for_ever, &batch, &failure));
 }
 
-/* Keys of the place, but for those of every store on Redis. */
+/* Keys of the apps of the place, but for those that commits have left. */
 static const char list_keys[] =
     "local found = {} "
     "for _, key in ipairs(redis.call('KEYS', ARGV[1] .. '*')) do "
     "  local rest = string.sub(key, #ARGV[1] + 1) "
-    "  if rest ~= 'schema' and not string.find(rest, '^c:') then found[#found + 1] = rest end "
+    "  if string.find(rest, '^{') and not string.find(rest, '}:c:') then found[#found + 1] = rest end "
     "end "
     "table.sort(found) return found";
 
