@@ -1,7 +1,6 @@
 /*
 ** A store that loses events, as after a failover or when a backup is restored: it is kept, and put
-** back under the session objects that know more. Stores in a file, on PostgreSQL, on
-** MySQL and on Redis.
+** back under the session objects that know more. Stores in a file, on PostgreSQL and on MySQL.
 */
 #ifndef SET_BACK_H
 #define SET_BACK_H
