@@ -150,6 +150,30 @@ support.each_store(function(open)
       assert.are.equal(4, last:result().revision)
     end)
 
+    -- As after a synchronous append: with nothing pending, what was read before counts as read now.
+    it("takes in what others have stored, and what is written then is decided in sight of it", function()
+      for _, way in ipairs { "appendEventAsync", "updateSessionAsync" } do
+        service:refresh(session)
+        for _, key in ipairs { "user:list", "old" } do session.state:get(key) end
+        overtake(service, { ["user:list"] = way, old = way })
+        if way == "updateSessionAsync" then session.state.k = 1 end
+        service[way](service, session, event { other = 1 })
+        assert.are.equal(0, pollAll(service, 1))
+        assert.are.equal(way, session.state["user:list"])
+        session.state["user:list"], session.state.old = 5, 5
+        assert.are.equal(5, service:updateSession(session).actions.stateDelta["user:list"])
+      end
+    end)
+
+    it("does not move what is pending in sight of what others have stored", function()
+      session.state:get "user:list"
+      overtake(service, { ["user:list"] = 1 })
+      service:appendEventAsync(session, event { other = 1 })
+      session.state["user:list"] = 5
+      assert.are.equal(0, pollAll(service, 1))
+      raises("conflict", "user:list", service.updateSession, service, session)
+    end)
+
     it("of the same id and content is stored once", function()
       local given = event { k = 1 }
       given.id = "given"

@@ -216,6 +216,52 @@ static void test_appends_under_way_are_the_objects_own(void **state) {
   moonpad_session_free(session);
 }
 
+/* "k" has been read, changed by somebody else, and that has been taken in with an append. */
+static moonpad_changes *read_and_overtaken(host *self, moonpad_session *session, commit way) {
+  moonpad_changes *changes = begin_changes(session);
+  changed(changes, "k", "");
+  moonpad_session *theirs = host_get(self, "s");
+  host_append(theirs, "{\"k\":9}");
+  moonpad_session_free(theirs);
+  set_number(changes, "other", 1);
+  OK(way(self, session, changes));
+  return changes;
+}
+
+/* However it was stored. */
+static void test_what_was_read_before_an_append_counts_as_read_now(void **state) {
+  host *self = *state;
+  for (size_t way = 0; way < WAYS; way++) {
+    moonpad_session *session = host_create(self, "s", "{\"k\":1}");
+    moonpad_changes *changes = read_and_overtaken(self, session, ways[way]);
+    set_number(changes, "k", 5);
+    OK(moonpad_changes_commit(changes, T(plain_event), NULL, &failure));
+    moonpad_changes_free(changes);
+    moonpad_session_free(session);
+    moonpad_session_name name = host_name("s");
+    OK(moonpad_delete_session(self->service, &name, NULL, &failure));
+  }
+}
+
+/* One of several whose writes are on their way. */
+static void test_a_change_set_goes_before_its_appends_are_polled(void **state) {
+  host *self = *state;
+  moonpad_session *session = host_create(self, "s", "");
+  moonpad_changes *sets[3];
+  for (size_t i = 0; i < 3; i++) {
+    sets[i] = begin_changes(session);
+    add_number(sets[i], "k", 1);
+    OK(moonpad_changes_commit_async(sets[i], T(plain_event), NULL, NULL, &failure));
+  }
+  moonpad_changes_free(sets[1]);
+  int polled = 0;
+  while (polled < 3) polled += moonpad_poll(self->service, TIMEOUT_MS);
+  assert_int_equal(changed(sets[2], "k", "").as.integer, 3);
+  moonpad_changes_free(sets[0]);
+  moonpad_changes_free(sets[2]);
+  moonpad_session_free(session);
+}
+
 /* However often its branches write, a session object knows no more of it. */
 static void test_a_journal_does_not_grow(void **state) {
   host *self = *state;
@@ -240,6 +286,8 @@ int main(void) {
       ON_STORE(test_it_answers_as_a_list_of_all_writes, "memory:"),
       ON_EVERY_STORE(test_what_is_noted_is_what_is_stored),
       ON_EVERY_STORE(test_appends_under_way_are_the_objects_own),
+      ON_EVERY_STORE(test_what_was_read_before_an_append_counts_as_read_now),
+      ON_EVERY_STORE(test_a_change_set_goes_before_its_appends_are_polled),
       ON_STORE(test_a_journal_does_not_grow, "sqlite:FILE"),
   };
   return HOST_RUN(tests);

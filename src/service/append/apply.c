@@ -19,6 +19,11 @@ void mp_append_keep_house(const mp_append *append, moonpad_session *session) {
   if (mp_trims(append->service)) session->turns = append->turns;
 }
 
+void mp_append_note_in_sight(const mp_append *append, moonpad_session *session) {
+  moonpad_changes *writer = append->by_hand ? session->own : append->changes;
+  if (writer != NULL) mp_changes_note_appended(writer);
+}
+
 void mp_append_apply(mp_append *append, moonpad_session *session) {
   bool complete = !append->lacks_others && mp_changed_keys_reserve(&append->others, &session->view);
   if (complete) mp_changed_keys_apply(&append->others, &session->view, &append->row);
@@ -31,8 +36,7 @@ void mp_append_apply(mp_append *append, moonpad_session *session) {
   if (append->changes != NULL && append->duplicate) moonpad_changes_discard(append->changes);
   if (complete) mp_session_take_back(session, &append->others, &append->facts.row);
   if (complete) session->row = append->row;
-  moonpad_changes *writer = append->by_hand ? session->own : append->changes;
-  if (writer != NULL) mp_changes_note_appended(writer);
+  mp_append_note_in_sight(append, session);
 }
 
 void mp_append_keep_conflicts(mp_append *append, moonpad_session *session) {

@@ -49,28 +49,36 @@ static moonpad_status expect_results(mp_append *append, moonpad_error *error) {
   return MOONPAD_OK;
 }
 
-/* A worker may be storing it already: it reads nothing of what is changed here. */
-static void freeze_until_stored(mp_append *append, moonpad_session *session) {
+static void freeze_until_stored(const mp_in_flight *in_flight, moonpad_session *session) {
   session->in_flight.has_unshown = true;
-  session->frozen = append->changes;
-  /* The change set may be freed before the append is stored. */
-  append->changes = NULL;
-  if (session->frozen != NULL) mp_changes_freeze(session->frozen);
+  if (in_flight->writer != NULL) mp_changes_freeze(in_flight->writer);
 }
 
-static void thaw(moonpad_session *session) {
-  if (session->frozen != NULL) mp_changes_thaw(session->frozen);
-  session->frozen = NULL;
+static void thaw(const mp_in_flight *in_flight, moonpad_session *session) {
+  if (in_flight->writer != NULL) mp_changes_thaw(in_flight->writer);
   session->in_flight.has_unshown = false;
 }
 
-/* A worker may be storing it already: it reads nothing of what is changed here. */
 static void show_expected(mp_append *append, moonpad_session *session) {
   for (size_t i = 0; i < append->count; i++) {
     mp_operation *operation = &append->operations[i];
     mp_view_expect(&session->view, operation->entry, operation->expected);
     operation->expected = NULL;
     if (append->changes != NULL) mp_changes_stored(append->changes, operation->entry);
+  }
+}
+
+/*
+** A worker may be storing it already: it reads nothing of what is changed here. The change set may
+** be freed before that is done, which only `writer` is told of.
+*/
+static void show_queued(mp_job *job, moonpad_session *session) {
+  mp_append *append = &job->queued.append;
+  job->queued.in_flight.writer = append->changes;
+  if (job->way.when_stored) {
+    freeze_until_stored(&job->queued.in_flight, session);
+  } else {
+    show_expected(append, session);
   }
   append->changes = NULL;
 }
@@ -99,6 +107,7 @@ static moonpad_status make_job(moonpad_session *session, const mp_append_request
   if (job == NULL) return mp_no_memory(error);
   job->queued.in_flight.next = NULL;
   job->queued.in_flight.owner = NULL;
+  job->queued.in_flight.writer = NULL;
   job->queued.in_flight.apply = apply_job;
   job->queued.in_flight.is_applied = job->queued.in_flight.is_abandoned = false;
   mp_buffer_init(&job->event, session->env);
@@ -137,10 +146,8 @@ static moonpad_status enqueue(mp_job *job, moonpad_session *session, moonpad_err
     /* with others, in one transaction: its own `run` is not called */
     status = mp_backlog_add(&service->backlog, task, mp_queued_append_store_batch, error);
   }
-  if (status == MOONPAD_OK && job->way.when_stored) {
-    freeze_until_stored(&job->queued.append, session);
-  } else if (status == MOONPAD_OK) {
-    show_expected(&job->queued.append, session);
+  if (status == MOONPAD_OK) {
+    show_queued(job, session);
   } else {
     mp_in_flight_withdraw(&job->queued.in_flight);
   }
@@ -236,18 +243,19 @@ static void apply_shown(mp_job *job, moonpad_session *session) {
   for (size_t i = 0; i < append->count; i++) mp_view_expect_done(&session->view, append->operations[i].entry);
   if (knows_others) mp_session_take_back(session, &append->others, &append->facts.row);
   if (knows_others) session->row = append->row;
+  if (is_stored) mp_append_note_in_sight(append, session);
 }
 
 static void apply_job(mp_in_flight *append, moonpad_session *session) {
   mp_job *job = (mp_job *)append;
+  job->queued.append.changes = append->writer;
   if (!job->way.when_stored) {
     apply_shown(job, session);
-    return;
+  } else {
+    if (job->queued.error.code == MOONPAD_OK) mp_append_apply(&job->queued.append, session);
+    thaw(append, session);
   }
-  job->queued.append.changes = session->frozen;
-  if (job->queued.error.code == MOONPAD_OK) mp_append_apply(&job->queued.append, session);
   job->queued.append.changes = NULL;
-  thaw(session);
 }
 
 static void log_failure(const mp_job *job) {

@@ -139,7 +139,7 @@ static void unlink_from_session(moonpad_changes *changes) {
   while (*link != NULL && *link != changes) link = &(*link)->next;
   if (*link == changes) *link = changes->next;
   if (session->own == changes) session->own = NULL;
-  if (session->frozen == changes) session->frozen = NULL;
+  mp_in_flight_forget_writer(&session->in_flight, changes);
   if (session->sets == NULL) session->view.will_change = NULL;
 }
 

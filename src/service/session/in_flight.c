@@ -24,6 +24,12 @@ void mp_in_flight_withdraw(mp_in_flight *append) {
   append->owner->unapplied--;
 }
 
+void mp_in_flight_forget_writer(mp_in_flight_queue *queue, const moonpad_changes *writer) {
+  for (mp_in_flight *at = queue->first; at != NULL; at = at->next) {
+    if (at->writer == writer) at->writer = NULL;
+  }
+}
+
 bool mp_in_flight_reserve_failure(mp_in_flight_queue *queue) {
   mp_env *env = queue->service->env;
   if (queue->failure == NULL) queue->failure = mp_allocate_zeroed(env, sizeof *queue->failure);

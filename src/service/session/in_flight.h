@@ -34,6 +34,8 @@ struct mp_in_flight {
   moonpad_service *service;
   /* Of the same object: called later. */
   mp_in_flight *next;
+  /* Whose pending writes it stores; NULL: nobody's, or that has been freed since. */
+  moonpad_changes *writer;
   /* NULL once the session object has been freed, which waits until the append is done. */
   struct mp_in_flight_queue *owner;
   /* Puts the outcome into the session object. */
@@ -69,6 +71,8 @@ void mp_in_flight_link(mp_in_flight_queue *queue, mp_in_flight *append);
 void mp_in_flight_unlink(mp_in_flight *append);
 /* It was not submitted after all. */
 void mp_in_flight_withdraw(mp_in_flight *append);
+/* That change set is about to be freed. */
+void mp_in_flight_forget_writer(mp_in_flight_queue *queue, const moonpad_changes *writer);
 /* False without memory. */
 bool mp_in_flight_reserve_failure(mp_in_flight_queue *queue);
 

@@ -46,8 +46,6 @@ struct moonpad_session {
   moonpad_changes *own;
   /* All change sets over this object. */
   moonpad_changes *sets;
-  /* The one whose writes an unshown append stores; NULL: none, or it has been freed since. */
-  moonpad_changes *frozen;
 
   /*
   ** The events that it shows: those in `chosen` (revisions, only where after_timestamp was given),
