@@ -254,7 +254,7 @@ static void test_a_change_set_goes_before_its_appends_are_polled(void **state) {
     OK(moonpad_changes_commit_async(sets[i], T(plain_event), NULL, NULL, &failure));
   }
   moonpad_changes_free(sets[1]);
-  int polled = 0;
+  size_t polled = 0;
   while (polled < 3) polled += moonpad_poll(self->service, TIMEOUT_MS);
   assert_int_equal(changed(sets[2], "k", "").as.integer, 3);
   moonpad_changes_free(sets[0]);
