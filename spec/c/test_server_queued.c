@@ -276,10 +276,10 @@ static void *write_on(void *context) {
 }
 
 static long deadlocks_so_far(const host *self, server_connection *connection) {
-  return server_number(connection, is_mysql(self->url)
-                                       ? "SELECT variable_value FROM information_schema.global_status"
-                                         " WHERE variable_name = 'Innodb_deadlocks'"
-                                       : "SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()");
+  return server_number(connection,
+                       is_mysql(self->url)
+                           ? "SELECT count FROM information_schema.innodb_metrics WHERE name = 'lock_deadlocks'"
+                           : "SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()");
 }
 
 static void open_writer(writer *made, host *self, int seed) {

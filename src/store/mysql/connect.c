@@ -113,8 +113,9 @@ static moonpad_status set_up(mp_mysql_connection *connection, server_settings *f
   mp_mysql_add(connection, text);
   mp_mysql_add(connection, "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED");
   mp_mysql_begin(connection, take_settings, found);
-  mp_mysql_sql(connection, "SELECT VERSION(), @@global.read_only, @@session.max_allowed_packet,"
-                           " CAST(CONV(LEFT(SHA1(CONCAT(UUID(), RAND(), CONNECTION_ID())), 15), 16, 10) AS SIGNED)");
+  mp_mysql_sql(connection,
+               "SELECT VERSION(), @@global.read_only, @@session.max_allowed_packet,"
+               " CAST(CONV(LEFT(SHA2(CONCAT(UUID(), RAND(), CONNECTION_ID()), 224), 15), 16, 10) AS SIGNED)");
   return mp_mysql_round_trip(connection, error);
 }
 

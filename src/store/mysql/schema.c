@@ -121,14 +121,15 @@ static void lock(mp_mysql_connection *connection, const char *function) {
 
 static moonpad_status create(mp_mysql_connection *connection, moonpad_error *error) {
   char text[96];
-  snprintf(text, sizeof text, "GET_LOCK(SHA1(CONCAT(DATABASE(), '#')), %.0f)", connection->store->remote.patience + 1);
+  snprintf(text, sizeof text, "GET_LOCK(SHA2(CONCAT(DATABASE(), '#'), 224), %.0f)",
+           connection->store->remote.patience + 1);
   lock(connection, text);
   moonpad_status status = create_what_is_missing(connection, error);
   if (status != MOONPAD_OK && connection->base.failure.status != MOONPAD_OK) status = missing_right(connection, error);
   if (mp_remote_is_broken(&connection->base)) return status;
   mp_remote_failure failure = connection->base.failure;
   mp_remote_clear_failure(&connection->base);
-  lock(connection, "RELEASE_LOCK(SHA1(CONCAT(DATABASE(), '#')))");
+  lock(connection, "RELEASE_LOCK(SHA2(CONCAT(DATABASE(), '#'), 224))");
   if (failure.status != MOONPAD_OK) connection->base.failure = failure;
   return status;
 }
