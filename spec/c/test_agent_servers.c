@@ -289,13 +289,13 @@ typedef struct outcome {
   char rest[288]; /* found by deleting it */
 } outcome;
 
-static void make_call(const agent_scene *scene, size_t call, outcome *found) {
-  calls[call].run(scene, found->answer);
+static void look(const agent_scene *scene, outcome *found) {
   call_versions(scene, found->versions);
   call_indexed(scene, found->indexed);
 }
 
-static bool is_so_far(const outcome *found, const outcome *expected) {
+/* But for the rest, which has not been looked for yet. */
+static bool is_as_expected(const outcome *found, const outcome *expected) {
   return strcmp(found->answer, expected->answer) == 0 && strcmp(found->versions, expected->versions) == 0 &&
          strcmp(found->indexed, expected->indexed) == 0;
 }
@@ -305,13 +305,14 @@ static bool is_sweep(size_t call) {
 }
 
 /*
-** What is locked by a transaction whose connection is lost, a sweep leaves to the next one, until
-** the server has noticed.
+** A sweep takes what others have locked for used, and leaves it to the next sweep. A transaction
+** whose connection is lost holds its locks until the server notices.
 */
 static void sweep_the_rest(const agent_scene *scene, size_t call, const outcome *expected, outcome *found) {
-  for (int tries = 0; is_sweep(call) && !is_so_far(found, expected) && tries < 1000; tries++) {
+  for (int tries = 0; is_sweep(call) && !is_as_expected(found, expected) && tries < 1000; tries++) {
     nanosleep(&(struct timespec){0, 10000000}, NULL);
-    make_call(scene, call, found);
+    calls[call].run(scene, found->answer);
+    look(scene, found);
   }
 }
 
@@ -327,12 +328,13 @@ static bool lose_round_trip(const fixture *self, size_t call, link_fault fault, 
   outcome found;
   fill(&self->scene);
   link_break(self->link, fault, n);
-  make_call(&self->scene, call, &found);
+  calls[call].run(&self->scene, found.answer);
   bool has_broken = link_has_broken(self->link);
   link_mend(self->link);
+  look(&self->scene, &found);
   sweep_the_rest(&self->scene, call, expected, &found);
   delete_the_rest(&self->scene, &found);
-  if (is_so_far(&found, expected) && strcmp(found.rest, expected->rest) == 0) return has_broken;
+  if (is_as_expected(&found, expected) && strcmp(found.rest, expected->rest) == 0) return has_broken;
   fail_msg("%s, %s of round trip %d lost: %s, %s versions, indexed %s, %s; not %s, %s, %s, %s", calls[call].name,
            fault == LINK_CUT_ANSWER ? "answer" : "request", n, found.answer, found.versions, found.indexed, found.rest,
            expected->answer, expected->versions, expected->indexed, expected->rest);
@@ -343,7 +345,8 @@ static void lose_round_trips(const fixture *self, size_t call, link_fault fault)
   outcome expected;
   int n = 1;
   fill(&self->scene);
-  make_call(&self->scene, call, &expected);
+  calls[call].run(&self->scene, expected.answer);
+  look(&self->scene, &expected);
   delete_the_rest(&self->scene, &expected);
   while (lose_round_trip(self, call, fault, n, &expected)) n++;
   assert_true(n > 1);

@@ -228,7 +228,7 @@ static moonpad_changes *read_and_overtaken(host *self, moonpad_session *session,
   return changes;
 }
 
-/* However it was stored. */
+/* In sight of that it is written again, which is no conflict, whichever way the append went. */
 static void test_what_was_read_before_an_append_counts_as_read_now(void **state) {
   host *self = *state;
   for (size_t way = 0; way < WAYS; way++) {
@@ -243,7 +243,7 @@ static void test_what_was_read_before_an_append_counts_as_read_now(void **state)
   }
 }
 
-/* One of several whose writes are on their way. */
+/* The session object must not reach for it when the append is polled. */
 static void test_a_change_set_goes_before_its_appends_are_polled(void **state) {
   host *self = *state;
   moonpad_session *session = host_create(self, "s", "");

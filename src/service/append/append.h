@@ -277,7 +277,7 @@ void mp_append_apply(mp_append *append, moonpad_session *session);
 ** append.
 */
 void mp_append_keep_house(const mp_append *append, moonpad_session *session);
-/* A part of it: what its writer read before counts as read now (mp_changes_note_appended). */
+/* Another part: what its writer read before counts as read now (mp_changes_note_appended). */
 void mp_append_note_in_sight(const mp_append *append, moonpad_session *session);
 /*
 ** The event that a refused asynchronous append was to store, written as stored events are.

@@ -70,7 +70,8 @@ static void show_expected(mp_append *append, moonpad_session *session) {
 
 /*
 ** A worker may be storing it already: it reads nothing of what is changed here. The change set may
-** be freed before that is done, which only `writer` is told of.
+** be freed before the append is polled. Then `writer` is cleared, where append->changes would
+** dangle.
 */
 static void show_queued(mp_job *job, moonpad_session *session) {
   mp_append *append = &job->queued.append;
