@@ -53,13 +53,16 @@ LIBRARY_SOURCES := $(sort $(wildcard src/base/*.c src/core/*.c src/service/*.c s
 MODULE_SOURCES := $(sort $(wildcard src/lua/*.c src/lua/*/*.c))
 LUA_FILES := $(sort $(shell find lua/moonpad -name '*.lua' 2>/dev/null))
 TEST_SOURCES := $(sort $(wildcard spec/c/test_*.c))
-TEST_SUPPORT := $(filter-out $(TEST_SOURCES),$(sort $(wildcard spec/c/*.c)))
+# Those that start clusters of servers, for `make check` alone.
+CLUSTER_SOURCES := $(sort $(wildcard spec/c/cluster_*.c))
+TEST_SUPPORT := $(filter-out $(TEST_SOURCES) $(CLUSTER_SOURCES),$(sort $(wildcard spec/c/*.c)))
 
 objects = $(patsubst %.c,$(BUILD)/obj/%.o,$(1))
 LIBRARY_OBJECTS := $(call objects,$(LIBRARY_SOURCES))
 MODULE_OBJECTS := $(call objects,$(MODULE_SOURCES) $(BUILD)/lua_sources.c)
 EXAMPLE_PROGRAMS := $(patsubst %.c,$(BUILD)/%,$(sort $(wildcard examples/*.c)))
 TEST_PROGRAMS := $(patsubst %.c,$(BUILD)/%,$(TEST_SOURCES))
+CLUSTER_PROGRAMS := $(patsubst %.c,$(BUILD)/%,$(CLUSTER_SOURCES))
 SPEC_MODULE := $(BUILD)/spec/slow_store.so
 # What Lua specs need beside moonpad itself: a module, and what a program in the tutorial links.
 SPEC_FILES := $(SPEC_MODULE) $(BUILD)/spec/servers.so $(BUILD)/whole/libmoonpad_lua.a
@@ -80,9 +83,11 @@ EDITLINE_SOURCES := $(sort $(wildcard src/editline/*.c))
 REMOTE_SOURCES := $(sort $(wildcard src/store/server/*.c))
 POSTGRES_SOURCES := $(sort $(wildcard src/store/postgres/*.c))
 MYSQL_SOURCES := $(sort $(wildcard src/store/mysql/*.c))
+REDIS_SOURCES := $(sort $(wildcard src/store/redis/*.c))
 # Artifacts and memories on the servers, with what they share.
 POSTGRES_AGENT_SOURCES := $(sort $(wildcard src/agent_stores/postgres/*.c))
 MYSQL_AGENT_SOURCES := $(sort $(wildcard src/agent_stores/mysql/*.c))
+REDIS_AGENT_SOURCES := $(sort $(wildcard src/agent_stores/redis/*.c))
 AGENT_SHARED_SOURCES := $(patsubst %,src/agent_stores/%.c,fts5 lookup lua_server_module matches ranking words)
 AGENT_STORES_OBJECTS := $(call objects,$(AGENT_STORES_SOURCES))
 HTTP_OBJECTS := $(call objects,$(HTTP_SOURCES))
@@ -93,8 +98,10 @@ EDITLINE_OBJECTS := $(call objects,$(EDITLINE_SOURCES))
 REMOTE_OBJECTS := $(call objects,$(REMOTE_SOURCES))
 POSTGRES_OBJECTS := $(call objects,$(POSTGRES_SOURCES))
 MYSQL_OBJECTS := $(call objects,$(MYSQL_SOURCES))
+REDIS_OBJECTS := $(call objects,$(REDIS_SOURCES))
 POSTGRES_AGENT_OBJECTS := $(call objects,$(POSTGRES_AGENT_SOURCES))
 MYSQL_AGENT_OBJECTS := $(call objects,$(MYSQL_AGENT_SOURCES))
+REDIS_AGENT_OBJECTS := $(call objects,$(REDIS_AGENT_SOURCES))
 AGENT_SHARED_OBJECTS := $(call objects,$(AGENT_SHARED_SOURCES))
 CURL_CFLAGS ?= $(shell pkg-config --cflags libcurl 2>/dev/null)
 CURL_LIBS ?= $(shell pkg-config --libs libcurl 2>/dev/null)
@@ -109,13 +116,17 @@ POSTGRES_CFLAGS ?= $(shell pkg-config --cflags libpq 2>/dev/null)
 POSTGRES_LIBS ?= $(shell pkg-config --libs libpq 2>/dev/null)
 MYSQL_CFLAGS ?= $(shell pkg-config --cflags libmariadb 2>/dev/null)
 MYSQL_LIBS ?= $(shell pkg-config --libs libmariadb 2>/dev/null)
+REDIS_CFLAGS ?= $(shell pkg-config --cflags hiredis 2>/dev/null)
+REDIS_LIBS ?= $(shell pkg-config --libs hiredis 2>/dev/null)
 OPTIONAL := $(BUILD)/moonpad/agent_stores_core.so $(BUILD)/moonpad/cli_core.so $(BUILD)/moonpad/process_core.so \
             $(if $(CURL_LIBS),$(BUILD)/moonpad/http_core.so) $(if $(SERVER_LIBS),$(BUILD)/moonpad/server_core.so) \
             $(if $(EDITLINE_LIBS),$(BUILD)/moonpad/editline_core.so) \
             $(if $(POSTGRES_LIBS),$(BUILD)/moonpad/postgres.so $(BUILD)/moonpad/postgres_agent_stores.so) \
-            $(if $(MYSQL_LIBS),$(BUILD)/moonpad/mysql.so $(BUILD)/moonpad/mysql_agent_stores.so)
+            $(if $(MYSQL_LIBS),$(BUILD)/moonpad/mysql.so $(BUILD)/moonpad/mysql_agent_stores.so) \
+            $(if $(REDIS_LIBS),$(BUILD)/moonpad/redis.so $(BUILD)/moonpad/redis_agent_stores.so)
 STORE_LIBRARIES := $(if $(POSTGRES_LIBS),$(BUILD)/whole/libmoonpad_postgres.a) \
-                   $(if $(MYSQL_LIBS),$(BUILD)/whole/libmoonpad_mysql.a)
+                   $(if $(MYSQL_LIBS),$(BUILD)/whole/libmoonpad_mysql.a) \
+                   $(if $(REDIS_LIBS),$(BUILD)/whole/libmoonpad_redis.a)
 
 # `make V=1` shows the commands themselves.
 Q := $(if $(V),,@)
@@ -124,7 +135,7 @@ say = @$(if $(V),:,printf '  %-8s %s\n')
 .DEFAULT_GOAL := all
 .DELETE_ON_ERROR:
 .SECONDARY:
-.PHONY: all lib examples tests fuzzers demo test test-lua test-c check fuzz soak format deps bench clean help \
+.PHONY: all lib examples tests clusters fuzzers demo test test-lua test-c check fuzz soak format deps bench clean help \
         reference have-lua FORCE \
         left-out install install-lib install-lua install-doc uninstall
 
@@ -138,6 +149,7 @@ left-out:
 	$(if $(EDITLINE_LIBS),,@echo 'pkg-config knows no libedit: the command is built without editing of lines.')
 	$(if $(POSTGRES_LIBS),,@echo 'pkg-config knows no libpq: built without the store postgresql:.')
 	$(if $(MYSQL_LIBS),,@echo 'pkg-config knows no libmariadb: built without the store mysql:.')
+	$(if $(REDIS_LIBS),,@echo 'pkg-config knows no hiredis: built without the store redis:.')
 
 lib: $(LIBRARY) ## the C library alone: needs no Lua
 
@@ -145,9 +157,11 @@ examples: $(EXAMPLE_PROGRAMS) ## builds the examples in C
 
 tests: $(MODULE) $(OPTIONAL) $(TEST_PROGRAMS) $(SPEC_FILES) examples ## builds all that the tests need, runs nothing
 
+clusters: $(CLUSTER_PROGRAMS)
+
 # `demo` and `test` start make once more after `deps`, so that what was just installed is seen by
 # the build.
-demo: deps ## installs what is missing, builds, and runs the demonstration on SQLite (STORE=postgresql, mysql: there)
+demo: deps ## installs what is missing, builds, runs the demonstration on SQLite (STORE=postgresql|mysql|redis: there)
 	@echo 'Building moonpad in $(BUILD)/'
 	@$(MAKE) --no-print-directory -j$(JOBS) all
 	@scripts/demo.sh -b $(BUILD) $(if $(STORE),-s '$(STORE)')
@@ -206,13 +220,13 @@ endef
 
 $(BUILD)/flags: FORCE
 	$(call remember,$(COMPILE) | $(LUA_CFLAGS) | $(CURL_CFLAGS) | $(LIBEVENT_CFLAGS) | \
-		$(POSTGRES_CFLAGS) | $(MYSQL_CFLAGS) | $(LINK))
+		$(POSTGRES_CFLAGS) | $(MYSQL_CFLAGS) | $(REDIS_CFLAGS) | $(LINK))
 
 $(BUILD)/sources: FORCE
 	$(call remember,$(LIBRARY_SOURCES) | $(MODULE_SOURCES) | $(AGENT_STORES_SOURCES) | $(HTTP_SOURCES) | \
 		$(PROCESS_SOURCES) | $(SERVER_SOURCES) | $(CLI_SOURCES) | $(EDITLINE_SOURCES) | \
 		$(REMOTE_SOURCES) | $(POSTGRES_SOURCES) | $(POSTGRES_AGENT_SOURCES) | $(MYSQL_SOURCES) | \
-		$(MYSQL_AGENT_SOURCES) | $(TEST_SUPPORT))
+		$(MYSQL_AGENT_SOURCES) | $(REDIS_SOURCES) | $(REDIS_AGENT_SOURCES) | $(TEST_SUPPORT))
 
 $(BUILD)/obj/%.o: %.c $(BUILD)/flags
 	@mkdir -p $(@D)
@@ -228,15 +242,18 @@ $(BUILD)/lua_sources.c: scripts/embed_lua.lua $(LUA_FILES) FORCE
 $(MODULE_OBJECTS) $(AGENT_STORES_OBJECTS) $(PROCESS_OBJECTS) $(CLI_OBJECTS): private MODULE_CFLAGS = $(LUA_CFLAGS)
 $(BUILD)/obj/spec/c/test_lua_%.o: private MODULE_CFLAGS = $(LUA_CFLAGS)
 $(BUILD)/obj/spec/c/server_support.o: private MODULE_CFLAGS = $(POSTGRES_CFLAGS)
-$(BUILD)/obj/spec/c/store_support.o: private MODULE_CFLAGS = $(POSTGRES_CFLAGS) $(MYSQL_CFLAGS)
+$(BUILD)/obj/spec/c/store_support.o: private MODULE_CFLAGS = $(POSTGRES_CFLAGS) $(MYSQL_CFLAGS) $(REDIS_CFLAGS)
 $(BUILD)/obj/spec/c/mysql_support.o: private MODULE_CFLAGS = $(MYSQL_CFLAGS)
+$(BUILD)/obj/spec/c/redis_support.o: private MODULE_CFLAGS = $(REDIS_CFLAGS)
 $(HTTP_OBJECTS): private MODULE_CFLAGS = $(LUA_CFLAGS) $(CURL_CFLAGS)
 $(SERVER_OBJECTS): private MODULE_CFLAGS = $(LUA_CFLAGS) $(LIBEVENT_CFLAGS)
 $(EDITLINE_OBJECTS): private MODULE_CFLAGS = $(LUA_CFLAGS) $(EDITLINE_CFLAGS)
 $(POSTGRES_OBJECTS): private MODULE_CFLAGS = $(POSTGRES_CFLAGS)
 $(MYSQL_OBJECTS): private MODULE_CFLAGS = $(MYSQL_CFLAGS)
+$(REDIS_OBJECTS): private MODULE_CFLAGS = $(REDIS_CFLAGS)
 $(POSTGRES_AGENT_OBJECTS): private MODULE_CFLAGS = $(LUA_CFLAGS) $(POSTGRES_CFLAGS)
 $(MYSQL_AGENT_OBJECTS): private MODULE_CFLAGS = $(LUA_CFLAGS) $(MYSQL_CFLAGS)
+$(REDIS_AGENT_OBJECTS): private MODULE_CFLAGS = $(LUA_CFLAGS) $(REDIS_CFLAGS)
 $(BUILD)/obj/src/store_modules/%.o: private MODULE_CFLAGS = $(LUA_CFLAGS)
 $(MODULE_OBJECTS) $(AGENT_STORES_OBJECTS) $(CLI_OBJECTS) $(HTTP_OBJECTS) $(PROCESS_OBJECTS) $(SERVER_OBJECTS) \
 	$(EDITLINE_OBJECTS): | have-lua
@@ -346,25 +363,40 @@ $(BUILD)/moonpad/mysql_agent_stores.so: $(MYSQL_AGENT_OBJECTS) $(AGENT_SHARED_OB
 	$(say) LINK $@
 	$(Q)$(LINK) -shared -Wl,-z,nodelete -o $@ $(filter %.o %.a,$^) -Wl,--exclude-libs,ALL $(MYSQL_LIBS) $(LIBS)
 
+$(BUILD)/moonpad/redis.so: $(REDIS_OBJECTS) $(REMOTE_OBJECTS) $(BUILD)/obj/src/store_modules/redis.o \
+		$(BUILD)/libmoonpad.a $(BUILD)/sources
+	@mkdir -p $(@D)
+	$(say) LINK $@
+	$(Q)$(LINK) -shared -Wl,-z,nodelete -o $@ $(filter %.o %.a,$^) -Wl,--exclude-libs,ALL $(REDIS_LIBS) $(LIBS)
+
+$(BUILD)/moonpad/redis_agent_stores.so: $(REDIS_AGENT_OBJECTS) $(AGENT_SHARED_OBJECTS) $(REDIS_OBJECTS) \
+		$(REMOTE_OBJECTS) $(BUILD)/libmoonpad.a $(BUILD)/sources
+	@mkdir -p $(@D)
+	$(say) LINK $@
+	$(Q)$(LINK) -shared -Wl,-z,nodelete -o $@ $(filter %.o %.a,$^) -Wl,--exclude-libs,ALL $(REDIS_LIBS) $(LIBS)
+
 # For hosts in C, with the C library inside.
 $(BUILD)/whole/libmoonpad_postgres.a: $(POSTGRES_OBJECTS)
 $(BUILD)/whole/libmoonpad_mysql.a: $(MYSQL_OBJECTS)
-$(BUILD)/whole/libmoonpad_postgres.a $(BUILD)/whole/libmoonpad_mysql.a: $(REMOTE_OBJECTS) $(LIBRARY_OBJECTS) \
-		$(BUILD)/sources
+$(BUILD)/whole/libmoonpad_redis.a: $(REDIS_OBJECTS)
+$(BUILD)/whole/libmoonpad_postgres.a $(BUILD)/whole/libmoonpad_mysql.a $(BUILD)/whole/libmoonpad_redis.a: \
+		$(REMOTE_OBJECTS) $(LIBRARY_OBJECTS) $(BUILD)/sources
 	@mkdir -p $(@D)
 	$(say) AR $@
 	@rm -f $@
 	$(Q)$(AR) rcs $@ $(filter %.o,$^)
 
-# ---- C tests: one program for each spec/c/test_*.c ----
+# ---- C tests: one program for each spec/c/test_*.c and spec/c/cluster_*.c ----
 
 # Those that embed Lua are called test_lua_*, those of src/agent_stores test_agent_*. The one of
 # src/process is test_process, that of src/server test_server.
 
 # They run on the servers, too.
-TEST_OBJECTS := $(call objects,$(TEST_SUPPORT)) $(POSTGRES_OBJECTS) $(MYSQL_OBJECTS) $(REMOTE_OBJECTS)
-TEST_LIBS := $(POSTGRES_LIBS) $(MYSQL_LIBS) -lcmocka
-SERVER_AGENT_OBJECTS := $(if $(POSTGRES_LIBS),$(POSTGRES_AGENT_OBJECTS)) $(if $(MYSQL_LIBS),$(MYSQL_AGENT_OBJECTS))
+TEST_OBJECTS := $(call objects,$(TEST_SUPPORT)) $(POSTGRES_OBJECTS) $(MYSQL_OBJECTS) $(REDIS_OBJECTS) \
+                $(REMOTE_OBJECTS)
+TEST_LIBS := $(POSTGRES_LIBS) $(MYSQL_LIBS) $(REDIS_LIBS) -lcmocka
+SERVER_AGENT_OBJECTS := $(if $(POSTGRES_LIBS),$(POSTGRES_AGENT_OBJECTS)) $(if $(MYSQL_LIBS),$(MYSQL_AGENT_OBJECTS)) \
+                        $(if $(REDIS_LIBS),$(REDIS_AGENT_OBJECTS))
 
 $(BUILD)/spec/c/test_lua_%: $(BUILD)/obj/spec/c/test_lua_%.o $(TEST_OBJECTS) $(BUILD)/libmoonpad_lua.a \
 		$(BUILD)/libmoonpad.a
@@ -403,10 +435,10 @@ $(SPEC_MODULE): $(BUILD)/obj/spec/support/slow_store.o $(BUILD)/obj/spec/c/slow_
 $(BUILD)/obj/spec/support/servers.o: private MODULE_CFLAGS = $(LUA_CFLAGS)
 
 $(BUILD)/spec/servers.so: $(BUILD)/obj/spec/support/servers.o $(BUILD)/obj/spec/c/server_support.o \
-		$(BUILD)/obj/spec/c/mysql_support.o
+		$(BUILD)/obj/spec/c/mysql_support.o $(BUILD)/obj/spec/c/redis_support.o
 	@mkdir -p $(@D)
 	$(say) LINK $@
-	$(Q)$(LINK) -shared -Wl,-z,nodelete -o $@ $^ $(POSTGRES_LIBS) $(MYSQL_LIBS)
+	$(Q)$(LINK) -shared -Wl,-z,nodelete -o $@ $^ $(POSTGRES_LIBS) $(MYSQL_LIBS) $(REDIS_LIBS)
 
 # ---- Fuzz targets: one program for each spec/fuzz/fuzz_*.c ----
 
@@ -459,6 +491,7 @@ install-lib: lib $(BUILD)/whole/libmoonpad_lua.a $(STORE_LIBRARIES) ## the heade
 	@$(call pc,-lua)
 	@$(if $(POSTGRES_LIBS),$(call pc,-postgres))
 	@$(if $(MYSQL_LIBS),$(call pc,-mysql))
+	@$(if $(REDIS_LIBS),$(call pc,-redis))
 
 install-lua: $(BUILD)/moonpad/core.so $(OPTIONAL) left-out ## the Lua module and the moonpad command alone
 	@echo "Installing the Lua module and the command: $(DESTDIR)$(LUA_LMOD), $(DESTDIR)$(LUA_CMOD), $(DESTDIR)$(BINDIR)"
@@ -482,7 +515,8 @@ uninstall: ## removes what `make install` with the same variables has put there
 	rm -f '$(DESTDIR)$(LIBDIR)/libmoonpad.a' '$(DESTDIR)$(LIBDIR)/libmoonpad_lua.a' '$(DESTDIR)$(LIBDIR)/libmoonpad.so' \
 	      '$(DESTDIR)$(LIBDIR)/$(SONAME)' '$(DESTDIR)$(LIBDIR)/libmoonpad.so.$(VERSION)'
 	rm -f '$(DESTDIR)$(LIBDIR)/libmoonpad_postgres.a' '$(DESTDIR)$(PKGCONFIGDIR)/moonpad-postgres.pc' \
-	      '$(DESTDIR)$(LIBDIR)/libmoonpad_mysql.a' '$(DESTDIR)$(PKGCONFIGDIR)/moonpad-mysql.pc'
+	      '$(DESTDIR)$(LIBDIR)/libmoonpad_mysql.a' '$(DESTDIR)$(PKGCONFIGDIR)/moonpad-mysql.pc' \
+	      '$(DESTDIR)$(LIBDIR)/libmoonpad_redis.a' '$(DESTDIR)$(PKGCONFIGDIR)/moonpad-redis.pc'
 	rm -f '$(DESTDIR)$(PKGCONFIGDIR)/moonpad.pc' '$(DESTDIR)$(PKGCONFIGDIR)/moonpad-lua.pc' '$(DESTDIR)$(BINDIR)/moonpad'
 	rm -rf '$(DESTDIR)$(LUA_LMOD)/moonpad' '$(DESTDIR)$(LUA_CMOD)/moonpad' '$(DESTDIR)$(DOCDIR)'
 	rm -f '$(DESTDIR)$(COMPLETIONDIR)/moonpad'

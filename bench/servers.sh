@@ -1,7 +1,7 @@
 #!/bin/bash
 # Measures moonpad on servers against limit programs, in one table as bench/run.sh: on sockets, of
 # servers that it starts in a temporary folder of the disk and stops again.
-#   bench/servers.sh [-b BUILD] [-d FOLDER] [postgresql|mysql]...     without a name: all
+#   bench/servers.sh [-b BUILD] [-d FOLDER] [postgresql|mysql|redis]...     without a name: all
 set -eu
 cd "$(dirname "$0")/.."
 build=build place=""
@@ -9,7 +9,7 @@ while getopts b:d: option; do
   case $option in b) build=$OPTARG ;; d) place=$OPTARG ;; *) exit 2 ;; esac
 done
 shift $((OPTIND - 1))
-[ $# -gt 0 ] || set -- postgresql mysql
+[ $# -gt 0 ] || set -- postgresql mysql redis
 make -s -j"$(nproc)" BUILD="$build" all >&2
 mkdir -p "$build/bench"
 folder=$(mktemp -d "${place:-/tmp}/servers.XXXXXX")
@@ -19,6 +19,7 @@ chmod 755 "$folder"
 stop() {
   [ ! -e "$folder/postgresql" ] || spec/servers/postgresql.sh stop "$folder/postgresql"
   [ ! -e "$folder/mariadb" ] || spec/servers/mariadb.sh stop "$folder/mariadb"
+  [ ! -e "$folder/redis" ] || spec/servers/redis.sh stop "$folder/redis"
   rm -rf "${folder:?}"/*
 }
 trap 'stop; rm -rf "$folder"' EXIT
@@ -44,11 +45,17 @@ measure() {
         spec/servers/mariadb.sh start "$folder/mariadb" --innodb-buffer-pool-size=512M --innodb-log-file-size=1G
         "$build/bench/mysql" "mysql://root@/moonpad?socket=$folder/mariadb/socket"
         ;;
-      *) echo "$server: there is postgresql, and mysql" >&2; exit 2 ;;
+      redis)
+        compile redis hiredis >&2
+        spec/servers/redis.sh start "$folder/redis"
+        "$build/bench/redis" "redis+unix://:secret@$folder/redis/socket"
+        ;;
+      *) echo "$server: there is postgresql, mysql, and redis" >&2; exit 2 ;;
     esac
     stop
   done
 }
 measure "$@" | sed -e 's/\t\t/\t \t/g' -e 's/\t\t/\t \t/g' | column -t -s "$(printf '\t')"
 versions="$(pg_config --version), $(mariadb_config --version | sed 's/^/libmariadb /')"
+versions="$versions, $(redis-server --version | cut -d' ' -f1-3)"
 echo "bench: $(date -u +%F), $(nproc) processors, load $(cut -d' ' -f1 /proc/loadavg), $versions"

@@ -42,6 +42,27 @@ MOONPAD_API const moonpad_store_opener *moonpad_postgres_store(void);
 */
 MOONPAD_API const moonpad_store_opener *moonpad_mysql_store(void);
 
+/*
+** Redis 6 and later, with hiredis: pkg-config's moonpad-redis. The schemes are "redis" and
+** "redis+unix". The URL is redis://:PASSWORD@HOST:PORT/DB or redis+unix://:PASSWORD@PATH?db=DB with
+** these options: prefix=mp: (begins all keys), and pool, strict as above. hiredis's memory does not
+** come from the host's allocator.
+** The result lives as long as the program, and is nobody's to free.
+** Errors: none.
+** Threads: any.
+*/
+MOONPAD_API const moonpad_store_opener *moonpad_redis_store(void);
+
+/*
+** Redis Cluster, with the same library: the scheme is "redis+cluster". The URL is
+** redis+cluster://:PASSWORD@HOST:PORT,HOST:PORT, of some nodes; the others are found. All of an app
+** is on one node. Options and memory are as above.
+** The result lives as long as the program, and is nobody's to free.
+** Errors: none.
+** Threads: any.
+*/
+MOONPAD_API const moonpad_store_opener *moonpad_redis_cluster_store(void);
+
 #ifdef __cplusplus
 }
 #endif

@@ -56,9 +56,9 @@ build_in() { # FOLDER TARGETS AND VARIABLES...
 
 # ---- The checks: one function each, silent work, an exit code ----
 
-warnings_gcc() { build_in gcc CC=gcc WERROR=1 all tests; }
+warnings_gcc() { build_in gcc CC=gcc WERROR=1 all tests clusters; }
 # clang warns of the same things whether it optimizes or not.
-warnings_clang() { build_in clang CC=clang WERROR=1 CFLAGS=-O0 all tests; }
+warnings_clang() { build_in clang CC=clang WERROR=1 CFLAGS=-O0 all tests clusters; }
 
 format() {
   c_files | xargs clang-format --dry-run -Werror &&
@@ -86,7 +86,7 @@ headers() {
   done
   {
     nm -D --defined-only "$build"/libmoonpad.so.0
-    nm --defined-only "$build"/libmoonpad_lua.a "$build"/whole/libmoonpad_{postgres,mysql}.a |
+    nm --defined-only "$build"/libmoonpad_lua.a "$build"/whole/libmoonpad_{postgres,mysql,redis}.a |
       grep -E ' T (moonpad_|luaopen_)'
   } | awk '{ print $3 }' | lua5.4 scripts/check_header.lua include/*.h
 }
@@ -123,7 +123,7 @@ layers() {
     echo "The C core must not include Lua's headers."
     return 1
   fi
-  local modules='#include *"(agent_stores|http|process|server|store/(server|postgres|mysql))/'
+  local modules='#include *"(agent_stores|http|process|server|store/(server|postgres|mysql|redis))/'
   if grep -nE "$modules" -r src/base src/core src/service src/store/*.[ch] src/store/memory src/store/sqlite \
     src/lua; then
     echo "The core does without its modules."
@@ -146,7 +146,7 @@ layers() {
       { echo "src/lua calls $name, which service/binding.h does not name."; return 1; }
   done
   for file in "$build"/libmoonpad.a "$build"/libmoonpad_lua.a "$build/moonpad/core.so"; do
-    if nm "$file" | grep -E ' mp_(artifacts|memories|sqlite_tables|http|process|remote|postgres|mysql)_'; then
+    if nm "$file" | grep -E ' mp_(artifacts|memories|sqlite_tables|http|process|remote|postgres|mysql|redis)_'; then
       echo "$file holds what belongs to a module."
       return 1
     fi
@@ -181,6 +181,11 @@ gc_in_turns="hostile_answers_spec models_anthropic_spec models_gemini_spec model
 valgrind_in_turns="test_agent_faults test_faults_disk test_store_history test_sqlite_faults \
   test_sqlite_life test_threads test_migration test_faults_memory \
   test_patch_random test_service_plans test_lua_embed test_store_transactions"
+
+# What repeats its tests on every store.
+on_redis_cluster="$(grep -lE 'RUN_ON_EVERY_STORE|ON_EVERY_STORE|"redis:"|setup_redis' spec/c/test_*.c |
+  grep -vE 'test_(redis|server_|agent_redis|agent_servers)' | xargs -n 1 basename -s .c | tr '\n' ' ')
+  $(grep -l each_store spec/*_spec.lua | xargs -n 1 basename -s .lua | tr '\n' ' ')"
 
 # What runs threads. SQLite is Debian's, which ThreadSanitizer did not instrument: it sees that what
 # goes in and comes out is guarded, and nothing inside is reported, so there is nothing to suppress.
@@ -348,7 +353,7 @@ if [ "$turn" = all ]; then
 else
   echo "Checking moonpad, turn $turn (MOONPAD_TURN=$turn does it again, MOONPAD_TURN=all is whole; logs in $results)"
 fi
-make -j"$jobs" BUILD="$build" all tests >"$results/check-build.log" 2>&1 || {
+make -j"$jobs" BUILD="$build" all tests clusters >"$results/check-build.log" 2>&1 || {
   tail -n 50 "$results/check-build.log"
   echo "The build failed: nothing was checked."
   exit 1
@@ -368,8 +373,11 @@ check_beside links "links between the pages lead to files" links
 check_beside install "an installed moonpad links, loads and is removed again" installation
 wait
 
-# Programs of others, in whatever they are written: what make test does without.
+# Programs of others, in whatever they are written, and clusters of servers: what make test does
+# without.
 tests peers -b "$build" peers
+tests clusters -b "$build" clusters
+tests redis-cluster -b "$build" -c -o "$on_redis_cluster" lua c
 
 # The long ones. Each of them has work for all processors.
 tests gc -b "$build" -g -t "$turn" -a "$whole" -p "$gc_in_turns" lua

@@ -3,7 +3,7 @@
 # store; then what the store remembers.
 #   scripts/demo.sh [-b BUILD] [-s STORE]
 # STORE is sqlite, or a server, which is started for it on this machine and stopped again:
-# postgresql, mysql (a MariaDB).
+# postgresql, mysql (a MariaDB), redis.
 set -eu
 cd "$(dirname "$0")/.."
 build=build store=sqlite
@@ -14,7 +14,8 @@ case $store in
   sqlite) script="" ;;
   postgresql) script=spec/servers/postgresql.sh ;;
   mysql) script=spec/servers/mariadb.sh ;;
-  *) echo "STORE=$store: there is sqlite, postgresql and mysql" >&2; exit 2 ;;
+  redis) script=spec/servers/redis.sh ;;
+  *) echo "STORE=$store: there is sqlite, postgresql, mysql and redis" >&2; exit 2 ;;
 esac
 case $build in /*) folder=$build ;; *) folder=$PWD/$build ;; esac
 export MOONPAD_BUILD=$folder
@@ -36,6 +37,7 @@ else
   server=$temporary/server
   "$script" start "$server"
   database=$("$script" url "$server") shown=$store://USER:PASSWORD@HOST/DATABASE what="the database"
+  [ "$store" != redis ] || shown=redis://:PASSWORD@HOST:PORT/0 what="the keys of Redis"
   own="'$shown'"
 fi
 name=(--db "$database" --app concierge --user ann)

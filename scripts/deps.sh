@@ -3,20 +3,20 @@
 # nothing when none is.
 #   scripts/deps.sh          what it takes to build and to run the tests
 #   scripts/deps.sh check    also the tools of `make check`, and the programs of others that specs
-#                            talk to (spec/peers/package.json)
+#                            talk to (spec/peers/package.json), with what makes clusters of servers
 set -eu
 cd "$(dirname "$0")/.."
 
 packages="make gcc libc6-dev pkg-config lua5.4 liblua5.4-dev libsqlite3-dev lua-argparse \
   lua-busted lua-cjson libcmocka-dev libcurl4-openssl-dev libevent-dev libhttp-parser-dev libedit-dev \
-  libpq-dev postgresql libmariadb-dev mariadb-server-core mariadb-client-core \
+  libpq-dev postgresql libmariadb-dev mariadb-server-core mariadb-client-core libhiredis-dev redis-tools \
   lua-socket openssl sqlite3 util-linux bsdutils"
 if [ "${1:-}" = check ]; then
   # chromium: the web pages are tried in it.
   # libc6-dbg: valgrind needs the symbols of the dynamic linker. libclang-rt-dev: what clang's
   # fuzzer and sanitizers link.
   packages="$packages g++ clang libclang-rt-dev clang-format valgrind libc6-dbg lua-check luarocks \
-    chromium"
+    chromium galera-4"
   # A newer Node.js than Debian's comes with npm, and in a package of another name.
   command -v node >/dev/null && command -v npm >/dev/null || packages="$packages nodejs npm"
 fi

@@ -1,8 +1,9 @@
 #!/bin/bash
 # Runs the Lua specs and the C tests of a build folder and records the counts.
-#   scripts/run_tests.sh [-b BUILD] [-r RESULTS] [-l LABEL] [-w LAUNCHER] [-o NAMES] [-g] [-s]
-#                        [-t TURN [-a NAMES] [-p NAMES]] lua|c|peers...
-# `peers` are the specs that talk to programs of others, which scripts/deps.sh check installs.
+#   scripts/run_tests.sh [-b BUILD] [-r RESULTS] [-l LABEL] [-w LAUNCHER] [-o NAMES] [-c] [-g]
+#                        [-s] [-t TURN [-a NAMES] [-p NAMES]] lua|c|peers|clusters...
+# `peers` are the specs that talk to programs of others, `clusters` the C tests that start clusters
+# of servers: scripts/deps.sh check installs what they need.
 # Each spec file and each C test program is a process of its own. Two for each of JOBS (all
 # processors) run at a time, because they wait for files and sockets about as long as they compute;
 # with -w, one. Each leaves RESULTS/LABEL-NAME.log; each suite leaves RESULTS/LABEL-SUITE.count
@@ -15,6 +16,7 @@
 #   -g   Lua specs with a collector that never rests (spec/helper.lua)
 #   -s   BUILD was made by gcc with SANITIZE=address,undefined
 #   -o   only these: "json_spec test_json"
+#   -c   on Redis Cluster alone: what runs on Redis runs there
 #   -t   a number: one of the servers, and of what Lua specs repeat on each store and in each way,
 #        only what has its turn (spec/support/turns.lua); without it, or with "all", everything.
 #        With -g it also says which of many like cases are tried (spec/support/checks.lua), and in
@@ -29,11 +31,12 @@ cd "$(dirname "$0")/.." || exit 1
 
 PARTS=4
 
-build=build results="" label=test launcher="" sanitized="" only="" turn=all faults=0 whole="" parted=""
-while getopts b:r:l:w:o:t:a:p:gs option; do
+build=build results="" label=test launcher="" sanitized="" only="" on_cluster="" turn=all faults=0 whole="" parted=""
+while getopts b:r:l:w:o:t:a:p:cgs option; do
   case $option in
     b) build=$OPTARG ;; r) results=$OPTARG ;; l) label=$OPTARG ;; w) launcher=$OPTARG ;; o) only=$OPTARG ;;
     t) turn=$OPTARG faults=$OPTARG ;; a) whole=$OPTARG ;; p) parted=$OPTARG ;;
+    c) on_cluster=yes ;;
     # What is freed is overwritten, so that nobody who goes on with it finds what was there.
     g) export MOONPAD_GC=aggressive MALLOC_PERTURB_=165 ;; s) sanitized=yes ;; *) exit 2 ;;
   esac
@@ -89,21 +92,33 @@ start_server() { # NAME VARIABLE URL-OF-NOTHING
   if spec/servers/"$1".sh start "$servers/$1"; then export "$2=$(spec/servers/"$1".sh url "$servers/$1")"; fi
 }
 
-start_servers() {
+# The C tests have one of three, the Lua specs one of five stores, the servers behind two others.
+start_in_turn() { # NUMBER NAME...
+  if [ "$turn" = all ] || [ $((turn % 3)) -eq "$1" ] || [ $((turn % 5)) -eq $((2 + $1)) ]; then
+    start_server "${@:2}"
+  fi
+}
+
+start_servers() { # SUITES...
+  # Clusters are started by the tests themselves.
+  [ "$*" != clusters ] || return 0
+  if [ -n "$on_cluster" ]; then
+    servers=$(servers_folder) && chmod 755 "$servers" || exit 1
+    export STORE=redis:
+    start_server redis_cluster MOONPAD_TEST_REDIS redis+cluster://:x@127.0.0.1:1,127.0.0.1:1
+    return 0
+  fi
   servers=$(servers_folder) && chmod 755 "$servers" || exit 1
-  if [ "$turn" = all ] || [ $((turn % 2)) -eq 0 ]; then
-    start_server postgresql MOONPAD_TEST_POSTGRESQL postgresql://moonpad:x@127.0.0.1:1/not-there
-  fi
-  if [ "$turn" = all ] || [ $((turn % 2)) -eq 1 ]; then
-    start_server mariadb MOONPAD_TEST_MYSQL mysql://moonpad:x@127.0.0.1:1/not-there
-  fi
+  start_in_turn 0 postgresql MOONPAD_TEST_POSTGRESQL postgresql://moonpad:x@127.0.0.1:1/not-there
+  start_in_turn 1 mariadb MOONPAD_TEST_MYSQL mysql://moonpad:x@127.0.0.1:1/not-there
+  start_in_turn 2 redis MOONPAD_TEST_REDIS redis://:x@127.0.0.1:1/0
 }
 
 stop_servers() {
   local server
   [ -n "$servers" ] || return
   for server in "$servers"/*/; do
-    [ ! -e "$server/port" ] || spec/servers/"$(basename "$server")".sh stop "$server"
+    [ ! -d "$server" ] || spec/servers/"$(basename "$server")".sh stop "$server"
   done
   rm -rf "$servers"
 }
@@ -162,7 +177,7 @@ run_one() { # SUITE FILE
   printf '0 1 0 0\n%s: ended without a result\n' "$2" >"$counts"
   took=$({ time case $1 in
     lua | peers) run_lua "$2" "$log" "$counts" ;;
-    c) run_c "$name" "$log" "$counts" ;;
+    c | clusters) run_c "$name" "$log" "$counts" ;;
   esac; } 2>&1)
   read -r passed failed pending left <"$counts"
   [ "$left" -eq 0 ] || others=", $left in other turns"
@@ -204,6 +219,7 @@ files() { # SUITES...
       lua) find spec examples/spec -path spec/peers -prune -o -name '*_spec.lua' -print ;;
       peers) printf '%s\n' spec/peers/*_spec.lua ;;
       c) printf '%s\n' spec/c/test_*.c ;;
+      clusters) printf '%s\n' spec/c/cluster_*.c ;;
     esac | sort | while read -r file; do
       name=$(name_of "$file")
       [ -n "$only" ] && [[ " $only " != *" $name "* ]] || echo "$(position "$name" "$longest") $suite $file"
@@ -231,12 +247,12 @@ record() { # SUITE: adds up what its parts have counted
 
 shopt -s nullglob
 for suite in "$@"; do
-  case $suite in lua | c | peers) ;; *) echo "unknown suite: $suite (lua, c, peers)" >&2; exit 2 ;; esac
+  case $suite in lua | c | peers | clusters) ;; *) echo "unknown suite: $suite" >&2; exit 2 ;; esac
   rm -f "$results/$label-$suite".{count,failed}
 done
 parts=$(mktemp -d) servers="" || exit 1
 trap 'stop_servers; rm -rf "$parts"' EXIT
-start_servers
+start_servers "$@"
 if [ "$turn" = all ]; then
   echo "$label: running the tests of: $*"
 else

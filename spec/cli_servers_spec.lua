@@ -19,6 +19,7 @@ local AGENT <const> = [[
 -- URLs of servers that nobody needs to ask.
 local POSTGRES <const> = "postgresql://ann:s3cr3t@127.0.0.1:1/shop"
 local MYSQL <const> = "mysql://ann:s3cr3t@127.0.0.1:1/shop"
+local REDIS <const> = "redis://:s3cr3t@127.0.0.1:1/0"
 
 local folder
 
@@ -52,6 +53,17 @@ local function with(url, option)
   return ("%s%s%s"):format(url, url:find("?", 1, true) and "&" or "?", option)
 end
 
+-- Of each server: how the URL of a place of its own is shown, also with other options; and what
+-- says that nothing is there.
+local PLACES <const> = {
+  ["postgresql:"] = { shown = "postgresql://127%.0%.0%.1:%d+/moonpad%?schema=test[%w_]*", more = "pool=2", again = "",
+    nothing = "there is no schema" },
+  ["mysql:"] = { shown = "mysql://127%.0%.0%.1:%d+/test_[%d_]+", more = "pool=2&prefix=bot_", again = "%?prefix=bot_",
+    nothing = "there are no tables moonpad_" },
+  ["redis:"] = { shown = "redis://127%.0%.0%.1:%d+/0%?prefix=test_[%d_]+:", more = "pool=2", again = "",
+    nothing = "there are no keys test_[%d_]+: of moonpad", hasNoSchema = true },
+}
+
 -- A command that runs a file of SQL in a store that is empty.
 local function sqlCommand(url, path)
   if url:find "^mysql:" then return support.mariadb(url, "<" .. quote(path)) end
@@ -70,14 +82,19 @@ describe("bin/moonpad on a server", function()
       "forget %s --app shop --user ann", "migrate %s", "run --db %s " .. folder .. "/agent.lua hello" } do
       fails(1, "refused", line:format(quote(POSTGRES)))
       fails(1, "no connection: Can't connect", line:format(quote(MYSQL)))
+      fails(1, "no connection: Connection refused", line:format(quote(REDIS)))
     end
   end)
 
   it("says what is wrong with a URL", function()
-    for _, url in ipairs { POSTGRES, MYSQL } do
+    for _, url in ipairs { POSTGRES, MYSQL, REDIS } do
       fails(1, "did you mean pool", ("apps --db %s"):format(quote(url .. "?pol=3")))
+      fails(1, "expects on or off", ("migrate %s"):format(quote(url .. "?migrate=perhaps")))
+    end
+    for _, url in ipairs { POSTGRES, MYSQL } do
       fails(1, "expects on or off", ("migrate --print %s"):format(quote(url .. "?migrate=perhaps")))
     end
+    fails(1, "there is no schema to print", "migrate --print " .. quote(REDIS))
     fails(1, "names that begin with pg_", ("migrate --print %s"):format(quote(POSTGRES .. "?schema=pg_x")))
     fails(1, "option prefix: expects at most 20", ("migrate --print %s"):format(quote(MYSQL .. "?prefix=a-b")))
     fails(2, "%-%-print is for servers", "migrate --print " .. folder .. "/state.db")
@@ -107,11 +124,8 @@ end)
 for _, store in ipairs(support.withServers {}) do
   describe("bin/moonpad on " .. store.name, function()
     local url, db
-    -- How it is shown, and what says that nothing is there.
-    local isPostgres = store.name == "postgresql:"
-    local shown = isPostgres and "postgresql://127%.0%.0%.1:%d+/moonpad%?schema=test"
-      or "mysql://127%.0%.0%.1:%d+/test_[%d_]+"
-    local nothing = isPostgres and "there is no schema" or "there are no tables moonpad_"
+    local place = PLACES[store.name]
+    local shown, nothing = place.shown, place.nothing
 
     before_each(function()
       folder = support.tmpdir()
@@ -190,9 +204,8 @@ for _, store in ipairs(support.withServers {}) do
     end)
 
     it("shows where in a database it is, and no other option", function()
-      if isPostgres then return end
-      local told = ok("migrate " .. quote(with(url, "pool=2&prefix=bot_")))
-      assert.matches("^" .. shown .. "%?prefix=bot_ is up to date", told)
+      local told = ok("migrate " .. quote(with(url, place.more)))
+      assert.matches("^" .. shown .. place.again .. " is up to date", told)
     end)
 
     it("takes a schema with sessions alone as it is", function()
@@ -204,7 +217,9 @@ for _, store in ipairs(support.withServers {}) do
       local told = ok("forget " .. quote(url) .. " --app shop --user ann")
       assert.matches("Forgot 1 session, 0 files and 0 memories", told)
       for _, open in ipairs { moonpad.artifactService, moonpad.memoryService } do
-        assert.equal("unsupported", select(2, pcall(open, with(url, "migrate=off"))).code)
+        local isOpen, opened = pcall(open, with(url, "migrate=off"))
+        assert.equal(place.hasNoSchema == true, isOpen)
+        if isOpen then opened:close() else assert.equal("unsupported", opened.code) end
       end
     end)
 
@@ -212,6 +227,7 @@ for _, store in ipairs(support.withServers {}) do
       assert.matches("^" .. shown .. ".* is up to date: sessions, artifacts and memories%.\n$",
         ok("migrate " .. quote(url)))
       moonpad.memoryService(with(url, "migrate=off")):close()
+      if place.hasNoSchema then return fails(1, "there is no schema to print", "migrate --print " .. quote(url)) end
       local other = store.url()
       write(folder .. "/schema.sql", ok("migrate --print " .. quote(other)))
       assert.is_true(os.execute(sqlCommand(other, folder .. "/schema.sql")))

@@ -2,6 +2,7 @@
 -- Where that is not allowed, C tests have the same with a limit on file sizes
 -- (spec/c/test_sqlite_life.c) and with a file system that says so (spec/c/test_faults_disk.c).
 local support = require "spec.support"
+local turns = require "spec.support.turns"
 
 local quote = support.quote
 
@@ -16,16 +17,27 @@ end
 describe("a full disk", function()
   after_each(support.cleanup)
 
-  it("is `storage`; nothing is lost, and all goes on when there is room", function()
+  -- Runs a helper on a small disk of its own.
+  local function run(size, helper, ...)
     local how = unshare()
     if not how then return pending "no file system may be mounted here" end
     local folder = support.tmpdir()
-    local mounted = [[mount -t tmpfs -o size=4m none "$1" && shift && exec "$@"]]
-    local words = { how, "sh -c", quote(mounted), "sh", quote(folder), "env",
+    local mounted = [[mount -t tmpfs -o mode=755,size="$1" none "$2" && shift 2 && exec "$@"]]
+    local words = { how, "sh -c", quote(mounted), "sh", size, quote(folder), "env",
       "LUA_PATH=" .. quote(package.path), "LUA_CPATH=" .. quote(package.cpath), "lua5.4",
-      quote "spec/helpers/fill_disk.lua", quote(folder), "2>&1" }
+      quote("spec/helpers/" .. helper .. ".lua"), quote(folder), table.concat({ ... }, " "), "2>&1" }
     local pipe = assert(io.popen(table.concat(words, " "), "r"))
     assert.are.equal("ok\n", pipe:read "a")
     assert.is_true(pipe:close())
-  end)
+  end
+
+  it("is `storage`; nothing is lost, and all goes on when there is room", function() run("4m", "fill_disk") end)
+
+  local SERVERS <const> = { { "postgresql", "200m" }, { "mariadb", "400m" }, { "redis", "64m" } }
+  for index, server in ipairs(SERVERS) do
+    local name, size = table.unpack(server)
+    turns.it("of a server is `storage` as well: " .. name, turns.isDue(index, #SERVERS), function()
+      run(size, "fill_server", name)
+    end)
+  end
 end)

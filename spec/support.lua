@@ -81,8 +81,9 @@ end
 
 -- The stores that specs run on. FILE is a path in a folder of its own; on a server each service
 -- has an empty place of its own, where scripts/run_tests.sh has started one.
-local STORES = { "memory:", "sqlite:FILE", "postgresql:", "mysql:" }
-local SERVERS = { ["postgresql:"] = "MOONPAD_TEST_POSTGRESQL", ["mysql:"] = "MOONPAD_TEST_MYSQL" }
+local STORES = { "memory:", "sqlite:FILE", "postgresql:", "mysql:", "redis:" }
+local SERVERS = { ["postgresql:"] = "MOONPAD_TEST_POSTGRESQL", ["mysql:"] = "MOONPAD_TEST_MYSQL",
+  ["redis:"] = "MOONPAD_TEST_REDIS" }
 
 ---A URL of an empty store of this kind; `support.cleanup` removes it.
 ---@param store string one of the list above, or another URL with FILE in it
@@ -93,7 +94,8 @@ function support.freshUrl(store)
   end
   local rest = assert(require("spec.servers").rest(SERVERS[store]))
   onServers[#onServers + 1] = rest
-  return store .. rest
+  -- That of Redis may be a cluster.
+  return os.getenv(SERVERS[store]):match "^[%w+]+:" .. rest
 end
 
 ---The servers that are there, as `support.freshUrl` takes them.
@@ -124,7 +126,7 @@ end
 ---@param url string what that gave
 ---@return string
 function support.urlBeside(store, url)
-  if SERVERS[store] or store == "memory:" then return url end
+  if store == "memory:" or SERVERS[store] then return url end
   return support.freshUrl "sqlite:FILE"
 end
 
@@ -144,6 +146,15 @@ function support.mariadb(url, more)
   local user, password, host, port, database = url:match "^mysql://(.-):(.-)@(.-):(%d+)/([%w_]+)"
   return ("env -u LD_PRELOAD mariadb --no-defaults -N -u %s -p%s -h %s -P %s %s %s"):format(user, password, host, port,
     database, more)
+end
+
+---A command of Redis.
+---@param url string as of `support.freshUrl`
+---@param words string
+---@return string
+function support.redis(url, words)
+  local password, host, port, db = url:match "^redis://:(.-)@(.-):(%d+)/(%d+)"
+  return ("env -u LD_PRELOAD REDISCLI_AUTH=%s redis-cli -h %s -p %s -n %s %s"):format(password, host, port, db, words)
 end
 
 ---Describes a block once per store, or with the environment's STORE, which is one of the list

@@ -15,6 +15,7 @@
 
 #include "agent_stores/open.h"
 #include "counting_allocator.h"
+#include "redis_support.h"
 #include "server_support.h"
 #include "sqlite_support.h"
 
@@ -30,12 +31,18 @@ typedef struct agent_scene {
 static inline const char *server_of(const char *url) {
   return strncmp(url, "postgresql:", 11) == 0 ? "MOONPAD_TEST_POSTGRESQL"
          : strncmp(url, "mysql:", 6) == 0     ? "MOONPAD_TEST_MYSQL"
+         : strncmp(url, "redis:", 6) == 0     ? "MOONPAD_TEST_REDIS"
                                               : NULL;
+}
+
+/* As redis_opener (redis_support.h). */
+static inline const mp_agent_opener *redis_agent_opener(void) {
+  return redis_opener() == moonpad_redis_store() ? &mp_redis_agent_stores : &mp_redis_cluster_agent_stores;
 }
 
 static inline const mp_agent_opener *opener_of(const char *url) {
   if (server_of(url) == NULL) return NULL;
-  return url[0] == 'm' ? &mp_mysql_agent_stores : &mp_postgres_agent_stores;
+  return url[0] == 'm' ? &mp_mysql_agent_stores : url[0] == 'r' ? redis_agent_opener() : &mp_postgres_agent_stores;
 }
 
 /* Either store may be left NULL where this fails. `env` is counted by the scene. */

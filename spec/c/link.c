@@ -2,6 +2,7 @@
 #include "link.h"
 
 #include <arpa/inet.h>
+#include <fcntl.h>
 #include <netinet/tcp.h>
 #include <poll.h>
 #include <pthread.h>
@@ -30,6 +31,7 @@ struct test_link {
   int left;              /* round trips until the fault; 0: none is to come */
   link_fault next_fault; /* the one after it */
   int next_left;
+  bool is_for_good; /* who connects after the fault is reset */
   bool has_broken;
   bool hangs;
   bool ends;
@@ -55,19 +57,37 @@ static void reset(connection *at) {
   *at = (connection){.client = -1, .server = -1};
 }
 
+/* A child would hold it open, so that the other end does not learn that it is closed. */
+static void keep_from_children(int fd) {
+  fcntl(fd, F_SETFD, FD_CLOEXEC);
+}
+
 static int connect_to(int port) {
   struct sockaddr_in address = {.sin_family = AF_INET, .sin_port = htons((unsigned short)port)};
   address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
   int one = 1, fd = socket(AF_INET, SOCK_STREAM, 0);
+  keep_from_children(fd);
   setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
   if (connect(fd, (struct sockaddr *)&address, sizeof address) == 0) return fd;
   close(fd);
   return -1;
 }
 
+static bool is_dead(test_link *link) {
+  lock(link);
+  bool is_dead = link->is_for_good && link->has_broken;
+  unlock(link);
+  return is_dead;
+}
+
 static void take_connection(test_link *link) {
   int one = 1, client = accept(link->listener, NULL, NULL);
   if (client < 0) return;
+  if (is_dead(link)) {
+    close(client);
+    return;
+  }
+  keep_from_children(client);
   setsockopt(client, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
   for (int i = 0; i < MOST_CONNECTIONS; i++) {
     connection *at = &link->connections[i];
@@ -176,6 +196,7 @@ test_link *link_open(int port) {
   if (link == NULL) return NULL;
   link->target = port;
   link->listener = socket(AF_INET, SOCK_STREAM, 0);
+  keep_from_children(link->listener);
   for (int i = 0; i < MOST_CONNECTIONS; i++) link->connections[i] = (connection){.client = -1, .server = -1};
   bool is_open = bind(link->listener, (struct sockaddr *)&address, sizeof address) == 0 &&
                  listen(link->listener, 64) == 0 &&
@@ -215,8 +236,16 @@ long link_round_trips(test_link *link) {
   return count;
 }
 
+void link_break_for_good(test_link *link, link_fault fault, int n) {
+  link_break(link, fault, n);
+  lock(link);
+  link->is_for_good = true;
+  unlock(link);
+}
+
 void link_break_twice(test_link *link, link_fault fault, int n, link_fault other, int m) {
   lock(link);
+  link->is_for_good = false;
   link->fault = fault;
   link->left = n;
   link->next_fault = other;
@@ -239,6 +268,7 @@ bool link_has_broken(test_link *link) {
 void link_mend(test_link *link) {
   lock(link);
   link->left = link->next_left = 0;
+  link->is_for_good = false;
   link->hangs = false;
   unlock(link);
   wake(link);

@@ -29,6 +29,8 @@ long link_round_trips(test_link *link);
 void link_break(test_link *link, link_fault fault, int n);
 /* The same, and when it has come, the other fault in the m-th round trip after it. */
 void link_break_twice(test_link *link, link_fault fault, int n, link_fault other, int m);
+/* The same, and from then on nobody gets through, nor connects, until it is mended. */
+void link_break_for_good(test_link *link, link_fault fault, int n);
 /* Has it come, the last one of them? */
 bool link_has_broken(test_link *link);
 /* No fault any more; a link that hangs is cut. */

@@ -13,6 +13,7 @@ void linked_open(linked *scene, const char *store, const char *more) {
   char url[256];
   host_setup(&scene->state, store);
   scene->self = scene->state;
+  scene->breaks_for_good = false;
   scene->link = link_open(atoi(linked_port_in(scene->self->url)));
   assert_non_null(scene->link);
   strcpy(url, scene->self->url);

@@ -9,6 +9,7 @@ typedef struct linked {
   void *state; /* a host */
   host *self;
   test_link *link;
+  bool breaks_for_good; /* as link_break_for_good does: another host of the URL is to be found */
 } linked;
 
 /* `store` is one of ON_EVERY_STORE; `more` are options for its URL, each with a "&" before it. */

@@ -16,7 +16,8 @@ void faults_increment(moonpad_session *session, const char *key);
 
 /*
 ** Makes every call that reads or writes with each of its round trips lost once, the answer and the
-** request: what is stored then must be the same as when none is.
+** request: what is stored then must be the same as when none is. With scene->breaks_for_good the
+** host behind the link is lost with it.
 */
 void faults_lose_each_round_trip(linked *scene);
 /*
@@ -55,18 +56,30 @@ typedef struct writer {
   moonpad_service *service;
   int number;
   atomic_bool *ends;
-  int stored;  /* appends that were acknowledged */
-  int unknown; /* those that failed: they may have been stored */
+  bool is_over; /* it has been waited for */
+  int stored;   /* appends that were acknowledged */
+  int unknown;  /* those that failed: they may have been stored */
   moonpad_error last;
 } writer;
 
 /* Each adds to a key of the app, from a session of its own, until *ends. */
 void writers_start(writer *writers, moonpad_service *service, atomic_bool *ends);
+/* The same, every other one through another service. */
+void writers_start_on(writer *writers, moonpad_service *even, moonpad_service *odd, atomic_bool *ends);
+/* Waits for their end. */
+void writers_join(writer *writers);
 /*
-** Waits for their end. Every acknowledged event is there once, and the counter is the number of
-** events.
+** The same; then every acknowledged event is there once, and the counter is the number of events.
 */
 void writers_check(writer *writers, moonpad_service *service);
+/* The same where a failover has lost events: whole ones may be missing. */
+void writers_check_what_is_left(writer *writers, moonpad_service *service);
+
+/*
+** The server has two connections for the account of the URL, and a pool would take eight: writers
+** wait for one, and who gets none is told, in words that have `says`.
+*/
+void faults_wait_for_a_connection(const char *url, const char *says);
 
 void pause_for(long milliseconds);
 

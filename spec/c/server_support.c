@@ -2,6 +2,7 @@
 #include "server_support.h"
 
 #include "mysql_support.h"
+#include "redis_support.h"
 
 #include <libpq-fe.h>
 #include <stdio.h>
@@ -29,6 +30,10 @@ void server_make_url(const char *variable, char *rest, size_t size) {
     mysql_make_url(url, rest, size);
     return;
   }
+  if (strncmp(url, "redis", 5) == 0) {
+    redis_make_url(url, rest, size);
+    return;
+  }
   snprintf(rest, size, "%s%cschema=test_%ld_%d", behind + 1, strchr(url, '?') == NULL ? '?' : '&', (long)getpid(),
            ++number);
 }
@@ -48,6 +53,10 @@ void server_forget_url(const char *rest) {
   const char *schema;
   if (mysql_is_url(rest)) {
     mysql_forget_url(rest);
+    return;
+  }
+  if (redis_is_url(rest)) {
+    redis_forget_url(rest);
     return;
   }
   PGconn *connection = connect_to(rest, &schema);

@@ -6,6 +6,7 @@
 
 #include "example_store.h"
 #include "moonpad_stores.h"
+#include "redis_support.h"
 #include "server_support.h"
 #include "slow_store.h"
 
@@ -104,6 +105,7 @@ static void host_log(void *context, moonpad_status status, const char *message) 
 static const char *server_of(const char *url) {
   return strcmp(url, "postgresql:") == 0 ? "MOONPAD_TEST_POSTGRESQL"
          : strcmp(url, "mysql:") == 0    ? "MOONPAD_TEST_MYSQL"
+         : strcmp(url, "redis:") == 0    ? "MOONPAD_TEST_REDIS"
                                          : NULL;
 }
 
@@ -111,7 +113,8 @@ int host_setup(void **state, const char *url) {
   const moonpad_store_scheme stores[] = {{"slow", &slow_store_opener},
                                          {"example", &example_store_opener},
                                          {"postgresql", moonpad_postgres_store()},
-                                         {"mysql", moonpad_mysql_store()}};
+                                         {"mysql", moonpad_mysql_store()},
+                                         {"redis", redis_opener()}};
   host *self = calloc(1, sizeof *self);
   assert_non_null(self);
   pthread_mutex_init(&self->lock, NULL);

@@ -55,7 +55,7 @@ typedef struct host {
   void *at_memory_context;
   char folder[64];
   char url[256];
-  moonpad_store_scheme stores[4];
+  moonpad_store_scheme stores[5];
   bool is_on_server; /* its place there is removed at the end */
 } host;
 
@@ -82,7 +82,7 @@ void host_reopen(host *self);
 /* One line for each store that the tests run on. */
 #define ON_EVERY_STORE(test)                                                                                           \
   ON_STORE(test, "memory:"), ON_STORE(test, "slow:0:memory:"), ON_STORE(test, "example:"),                             \
-      ON_STORE(test, "sqlite:FILE"), ON_STORE(test, "postgresql:"), ON_STORE(test, "mysql:")
+      ON_STORE(test, "sqlite:FILE"), ON_STORE(test, "postgresql:"), ON_STORE(test, "mysql:"), ON_STORE(test, "redis:")
 
 /*
 ** Runs a group of tests. STORE is the URL of one store to run on alone, as it stands above: then

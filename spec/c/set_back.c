@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "mysql_support.h"
+#include "redis_support.h"
 #include "server_support.h"
 
 /* ---- a file ---- */
@@ -64,8 +65,16 @@ static bool is_on_mysql(const host *self) {
   return strncmp(self->url, "mysql:", 6) == 0;
 }
 
+static bool is_on_redis(const host *self) {
+  return strncmp(self->url, "redis:", 6) == 0;
+}
+
 void set_back_keep(host *self) {
   char live[128], kept[128];
+  if (is_on_redis(self)) {
+    redis_keep(strchr(self->url, ':') + 1);
+    return;
+  }
   if (is_on_mysql(self)) {
     run_for_each_on_mysql(self, "DROP TABLE IF EXISTS kept_%s", "CREATE TABLE kept_%s AS SELECT * FROM moonpad_%s");
     return;
@@ -81,6 +90,10 @@ void set_back_keep(host *self) {
 
 void set_back(host *self) {
   char live[128], kept[128];
+  if (is_on_redis(self)) {
+    redis_put_back(strchr(self->url, ':') + 1);
+    return;
+  }
   if (is_on_mysql(self)) {
     run_for_each_on_mysql(self, "DELETE FROM moonpad_%s", "INSERT INTO moonpad_%s SELECT * FROM kept_%s");
     return;

@@ -1,6 +1,7 @@
 /*
 ** A store that loses events, as after a failover or when a backup is restored: it is kept, and put
-** back under the session objects that know more. Stores in a file, on PostgreSQL and on MySQL.
+** back under the session objects that know more. Stores in a file, on PostgreSQL, on
+** MySQL and on Redis.
 */
 #ifndef SET_BACK_H
 #define SET_BACK_H

@@ -11,6 +11,7 @@
 
 #include "base/error.h"
 #include "example_store.h"
+#include "redis_support.h"
 #include "server_support.h"
 #include "slow_store.h"
 #include "store/mysql/mysql.h"
@@ -24,6 +25,12 @@ static const struct moonpad_store_opener sqlite = {MP_STORE_VERSION, mp_sqlite_o
 static const struct moonpad_store_opener postgres = {MP_STORE_VERSION, mp_postgres_open};
 static const struct moonpad_store_opener mysql = {MP_STORE_VERSION, mp_mysql_open};
 
+static moonpad_status open_redis(mp_env *env, moonpad_string rest, const moonpad_options *options, mp_store **store,
+                                 moonpad_error *error) {
+  return redis_opener()->open(env, rest, options, store, error);
+}
+static const struct moonpad_store_opener redis = {MP_STORE_VERSION, open_redis};
+
 /* One line for each store that runs the suite. */
 static const store_kind kinds[] = {
     {"memory:", &memory, .counts_memory = true, .has = STORE_HOUSEKEEPING},
@@ -33,6 +40,7 @@ static const store_kind kinds[] = {
     {"example:", &example_store_opener, .counts_memory = true, .is_slow = true},
     {"postgresql:", &postgres, .server = "MOONPAD_TEST_POSTGRESQL", .is_slow = true, .has = STORE_HOUSEKEEPING},
     {"mysql:", &mysql, .server = "MOONPAD_TEST_MYSQL", .is_slow = true, .has = STORE_HOUSEKEEPING},
+    {"redis:", &redis, .server = "MOONPAD_TEST_REDIS", .is_slow = true, .has = STORE_HOUSEKEEPING & ~STORE_TOKENS},
 };
 #define KINDS (sizeof kinds / sizeof *kinds)
 static const store_kind *kind_under_test; /* set before each run of the suite */

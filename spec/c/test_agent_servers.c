@@ -1,6 +1,7 @@
 /*
 ** Artifacts and memories on servers, where a network fails and where several make the tables: round
-** trips are counted, requests and answers lost. spec/c/link.h stands between.
+** trips are counted, requests and answers lost. spec/c/link.h stands between. What is of Redis
+** alone is in test_agent_redis.c.
 */
 #include <pthread.h>
 #include <stdio.h>
@@ -11,6 +12,7 @@
 #include "agent_scene.h"
 #include "link.h"
 #include "mysql_support.h"
+#include "redis_support.h"
 
 #define COUNT(array)     (sizeof(array) / sizeof *(array))
 #define IS(status, call) assert_int_equal(call, status)
@@ -21,11 +23,13 @@ static moonpad_error failure;
 
 typedef struct agent_server {
   const char *scheme;
-  const char *options;   /* at the end of a URL over a link */
+  const char *options; /* at the end of a URL over a link */
+  int write_trips;     /* of memories */
+  int sweep_trips[2];  /* of files, of memories */
+  const char *limit;   /* a word of the message */
+  /* with tables */
   const char *elsewhere; /* at the end of a URL: another place, without tables */
   const char *prefix;    /* of names */
-  int write_trips;       /* of memories */
-  const char *limit;     /* a word of the message */
   void (*run)(const char *rest, const char *sql);
   long (*number)(const char *rest, const char *sql); /* that a query answers */
 } agent_server;
@@ -44,9 +48,17 @@ static long number_on_postgres(const char *rest, const char *sql) {
 }
 
 static const agent_server servers[] = {
-    {"postgresql:", "&sslmode=disable&gssencmode=disable", "_once", "", 1, "1 GiB", run_on_postgres,
+    {"postgresql:",
+     "&sslmode=disable&gssencmode=disable",
+     1,
+     {2, 6},
+     "1 GiB",
+     "_once",
+     "",
+     run_on_postgres,
      number_on_postgres},
-    {"mysql:", "?ssl=off", "?prefix=once_", "moonpad_", 2, "max_allowed_packet", mysql_run, mysql_number},
+    {"mysql:", "?ssl=off", 2, {2, 6}, "max_allowed_packet", "?prefix=once_", "moonpad_", mysql_run, mysql_number},
+    {"redis:", "", 1, {3, 3}, "512 MiB", NULL, NULL, NULL, NULL},
 };
 
 static const agent_server *server; /* under test */
@@ -232,9 +244,11 @@ static void call_sweep_memories(const agent_scene *scene, char *answer) {
 }
 
 /*
-** How many round trips each takes: two where something is changed and has an answer; 0: the server
-** says.
+** How many round trips each takes: two where something is changed and has an answer. Some servers
+** differ.
 */
+enum { OF_WRITE = -3, OF_SWEEP_FILES, OF_SWEEP_MEMORIES };
+
 static const struct {
   const char *name;
   agent_call *run;
@@ -245,13 +259,18 @@ static const struct {
              {"versions", call_versions, 1},
              {"delete", call_delete, 2},
              {"delete user", call_delete_user, 2},
-             {"sweep files", call_sweep_files, 2},
+             {"sweep files", call_sweep_files, OF_SWEEP_FILES},
              {"indexed", call_indexed, 1},
-             {"write", call_write, 0},
+             {"write", call_write, OF_WRITE},
              {"search", call_search, 2},
              {"delete memory", call_delete_memory, 4}, /* with the search for its id */
              {"delete all", call_delete_all, 2},
-             {"sweep memories", call_sweep_memories, 6}};
+             {"sweep memories", call_sweep_memories, OF_SWEEP_MEMORIES}};
+
+static int expected_trips(int trips) {
+  if (trips == OF_WRITE) return server->write_trips;
+  return trips > 0 ? trips : server->sweep_trips[trips == OF_SWEEP_MEMORIES];
+}
 
 /* What the calls find: two versions of one file, two memories. */
 static void fill(const agent_scene *scene) {
@@ -275,7 +294,7 @@ static void test_round_trips(void **state) {
       long before = link_round_trips(self->link);
       calls[i].run(&self->scene, answer);
       long trips = link_round_trips(self->link) - before;
-      int expected = calls[i].trips == 0 ? server->write_trips : calls[i].trips;
+      int expected = expected_trips(calls[i].trips);
       if (trips != expected) fail_msg("%s: %ld round trips, not %d", calls[i].name, trips, expected);
     }
   }
@@ -425,6 +444,54 @@ static void *change_at_random(void *context) {
 }
 
 /* What belongs together is there or gone together, and the user's count is that of the index. */
+static void expect_whole_tables(const fixture *self) {
+  expect_none(self, "SELECT count(*) FROM #memory_owners o WHERE memories <> (SELECT count(*) FROM #memories m"
+                    " JOIN #memory_sessions s ON s.id = m.session WHERE s.owner = o.id AND m.content <> '')");
+  expect_none(self, "SELECT count(*) FROM #memory_words w WHERE NOT EXISTS (SELECT 1 FROM #memories m"
+                    " JOIN #memory_sessions s ON s.id = m.session"
+                    " WHERE m.id = w.memory AND s.owner = w.owner AND m.content <> '')");
+  expect_none(self, "SELECT count(*) FROM #memories m WHERE content <> ''"
+                    " AND (SELECT count(*) FROM #memory_words w WHERE w.memory = m.id) <> 2");
+  expect_none(self, "SELECT count(*) FROM #memories WHERE session NOT IN (SELECT id FROM #memory_sessions)");
+  expect_none(self, "SELECT count(*) FROM #memory_sessions WHERE owner NOT IN (SELECT id FROM #memory_owners)");
+  expect_none(self, "SELECT count(*) FROM #artifacts WHERE file NOT IN (SELECT id FROM #artifact_files)");
+  expect_none(self, "SELECT count(*) FROM #artifact_files f"
+                    " WHERE next_version <> (SELECT count(*) FROM #artifacts WHERE file = f.id)");
+}
+
+/* The same of the keys on Redis: answers with what is wrong first. */
+static const char whole_keys[] =
+    "local call, T = redis.call, ARGV[1] .. '{app}:' "
+    "local function keys(pattern) return call('KEYS', T .. pattern) end "
+    "local found, expected = 0, 0 "
+    "for _, key in ipairs(keys('w:ann:*')) do "
+    "  for _, id in ipairs(call('HKEYS', key)) do "
+    "    local words = call('HGET', T .. 'm:ann:' .. id, 'w') "
+    "    if not words or not string.find(words, string.sub(key, #T + 7), 1, true) then return key .. ' ' .. id end "
+    "    found = found + 1 "
+    "  end "
+    "end "
+    "local count, all = 0, 0 " /* of memories that can be found; of keys */
+    "for _, session in ipairs(keys('m:ann:*%00*')) do "
+    "  all = all + 1 + call('ZCARD', session) "
+    "  for _, id in ipairs(call('ZRANGE', session, 0, -1)) do "
+    "    local m = call('HMGET', T .. 'm:ann:' .. id, 'c', 's', 't') "
+    "    if not m[2] or not m[3] or not call('ZSCORE', T .. 'm:ann', m[2]) then return session .. ' ' .. id end "
+    "    if m[1] then count, expected = count + 1, expected + 2 end "
+    "  end "
+    "end "
+    "if found ~= expected then return found .. ' words, not ' .. expected end "
+    "if tonumber(call('HGET', T .. 'i:ann', 'n') or 0) ~= count then return 'not the count' end "
+    "local kept = 0 "
+    "for _, name in ipairs(call('ZRANGE', T .. 'f:ann:s', 0, -1)) do "
+    "  local file = T .. 'f:ann:s:' .. name "
+    "  if tonumber(call('HGET', file, 'r')) ~= #call('KEYS', file .. ':*') then return file end "
+    "  kept = kept + 1 + call('HGET', file, 'r') "
+    "end "
+    "if #keys('f:ann:s:*') ~= kept then return 'a file that no list has' end "
+    "if #keys('m:ann:*') ~= all then return 'a memory that no list has' end "
+    "return '' ";
+
 static void test_many_at_once_leave_nothing_over(void **state) {
   const fixture *self = *state;
   changer changers[CHANGERS];
@@ -438,18 +505,47 @@ static void test_many_at_once_leave_nothing_over(void **state) {
   for (int i = 0; i < CHANGERS; i++) {
     if (changers[i].failures > 0) fail_msg("%d failures: %s", changers[i].failures, changers[i].error.message);
   }
-  expect_none(self, "SELECT count(*) FROM #memory_owners o WHERE memories <> (SELECT count(*) FROM #memories m"
-                    " JOIN #memory_sessions s ON s.id = m.session WHERE s.owner = o.id AND m.content <> '')");
-  expect_none(self, "SELECT count(*) FROM #memory_words w WHERE NOT EXISTS (SELECT 1 FROM #memories m"
-                    " JOIN #memory_sessions s ON s.id = m.session"
-                    " WHERE m.id = w.memory AND s.owner = w.owner AND m.content <> '')");
-  expect_none(self, "SELECT count(*) FROM #memories m WHERE content <> ''"
-                    " AND (SELECT count(*) FROM #memory_words w WHERE w.memory = m.id) <> 2");
-  expect_none(self, "SELECT count(*) FROM #memories WHERE session NOT IN (SELECT id FROM #memory_sessions)");
-  expect_none(self, "SELECT count(*) FROM #memory_sessions WHERE owner NOT IN (SELECT id FROM #memory_owners)");
-  expect_none(self, "SELECT count(*) FROM #artifacts WHERE file NOT IN (SELECT id FROM #artifact_files)");
-  expect_none(self, "SELECT count(*) FROM #artifact_files f"
-                    " WHERE next_version <> (SELECT count(*) FROM #artifacts WHERE file = f.id)");
+  if (server->run != NULL) {
+    expect_whole_tables(self);
+  } else {
+    assert_string_equal(redis_run(self->rest, "EVAL", whole_keys, "0", "#", NULL), "");
+  }
+}
+
+/* ---- versions ---- */
+
+#define SAVES 20
+
+typedef struct saver {
+  const agent_scene *scene;
+  int64_t versions[SAVES];
+  pthread_t thread;
+} saver;
+
+static void *save_again_and_again(void *context) {
+  saver *self = context;
+  for (int i = 0; i < SAVES; i++) {
+    moonpad_error error;
+    if (save_text(self->scene, "s", "f", "text", &self->versions[i], &error) != MOONPAD_OK) self->versions[i] = -1;
+  }
+  return NULL;
+}
+
+static void test_each_writer_gets_a_version_of_its_own(void **state) {
+  const fixture *self = *state;
+  saver savers[CHANGERS];
+  int times[CHANGERS * SAVES] = {0};
+  for (int i = 0; i < CHANGERS; i++) {
+    savers[i].scene = &self->scene;
+    assert_int_equal(pthread_create(&savers[i].thread, NULL, save_again_and_again, &savers[i]), 0);
+  }
+  for (int i = 0; i < CHANGERS; i++) pthread_join(savers[i].thread, NULL);
+  for (int i = 0; i < CHANGERS * SAVES; i++) {
+    int64_t version = savers[i / SAVES].versions[i % SAVES];
+    assert_in_range(version, 0, CHANGERS * SAVES - 1);
+    times[version]++;
+  }
+  for (int i = 0; i < CHANGERS * SAVES; i++) assert_int_equal(times[i], 1);
 }
 
 /* ---- the tables ---- */
@@ -564,17 +660,21 @@ int main(void) {
       TEST(test_round_trips),
       TEST(test_what_is_lost_takes_effect_once),
       TEST(test_many_at_once_leave_nothing_over),
+      TEST(test_each_writer_gets_a_version_of_its_own),
+      TEST(test_large_files_come_back),
+      TEST(test_what_is_too_large_is_a_limit),
+  };
+  const struct CMUnitTest tests_of_tables[] = {
       TEST(test_tables_are_made_where_that_is_allowed),
       TEST(test_newer_tables_are_refused),
       TEST(test_tables_are_made_once),
-      TEST(test_large_files_come_back),
-      TEST(test_what_is_too_large_is_a_limit),
   };
   int failed = 0;
   for (size_t i = 0; i < COUNT(servers); i++) {
     server = &servers[i];
     if (!server_is_there(server_of(server->scheme))) continue;
     failed += cmocka_run_group_tests_name(server->scheme, tests, NULL, NULL);
+    if (server->run != NULL) failed += cmocka_run_group_tests_name("tables", tests_of_tables, NULL, NULL);
   }
   return failed;
 }

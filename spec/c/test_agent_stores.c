@@ -605,7 +605,7 @@ int main(void) {
       TEST(test_other_urls_are_refused),
       TEST(test_a_lock_that_is_not_had_in_time_is_busy),
   };
-  static const char *const urls[] = {"memory:", "sqlite::memory:", "sqlite:PATH", "postgresql:", "mysql:"};
+  static const char *const urls[] = {"memory:", "sqlite::memory:", "sqlite:PATH", "postgresql:", "mysql:", "redis:"};
   int failed = 0;
   for (size_t i = 0; i < sizeof urls / sizeof *urls; i++) {
     url = urls[i];

@@ -65,23 +65,9 @@ static void test_the_host_that_can_be_written_to_is_found(void **state) {
 static void test_a_server_without_free_connections_is_waited_for(void **state) {
   (void)state;
   own_server server;
-  writer writers[WRITERS];
-  atomic_bool ends = false;
-  char url[300];
-  moonpad_service *service = NULL, *second = NULL;
   own_server_make(&server, SCRIPT, "start", "");
   own_server_run(&server, "sql", "'ALTER USER moonpad WITH MAX_USER_CONNECTIONS 2'");
-  snprintf(url, sizeof url, "%s?pool=8", server.url);
-  OK(faults_open(url, 30000, &service));
-  writers_start(writers, service, &ends);
-  pause_for(500);
-  atomic_store(&ends, true);
-  writers_check(writers, service);
-  FAILS(MOONPAD_BUSY, faults_open(url, 3000, &second));
-  if (strstr(failure.message, "max_user_connections") == NULL) fail_msg("%s", failure.message);
-  moonpad_service_release(service);
-  OK(faults_open(url, 5000, &second));
-  moonpad_service_release(second);
+  faults_wait_for_a_connection(server.url, "max_user_connections");
   own_server_end(&server);
 }
 

@@ -14,6 +14,7 @@
 
 #include "counting_allocator.h"
 #include "moonpad_stores.h"
+#include "redis_support.h"
 #include "server_support.h"
 #include "service_support.h"
 #include "store/plan.h"
@@ -376,6 +377,10 @@ static int setup_mysql(void **state) {
   return setup_server(state, "MOONPAD_TEST_MYSQL", moonpad_mysql_store()->open);
 }
 
+static int setup_redis(void **state) {
+  return setup_server(state, "MOONPAD_TEST_REDIS", redis_opener()->open);
+}
+
 static int teardown(void **state) {
   scene *self = *state;
   close_scene(self);
@@ -662,8 +667,9 @@ static void test_a_plan_without_memory_stores_nothing(void **state) {
 #define ON_ALL(test)                                                                                                   \
   {#test " on memory:", test, setup_memory, teardown, NULL},                                                           \
       {#test " on sqlite:", test, setup_sqlite, teardown, NULL},                                                       \
-      {#test " on postgresql:", test, setup_postgresql, teardown, NULL}, {                                             \
-#test " on mysql:", test, setup_mysql, teardown, NULL                                                              \
+      {#test " on postgresql:", test, setup_postgresql, teardown, NULL},                                               \
+      {#test " on mysql:", test, setup_mysql, teardown, NULL}, {                                                       \
+#test " on redis:", test, setup_redis, teardown, NULL                                                              \
   }
 
 int main(void) {

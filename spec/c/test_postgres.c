@@ -78,23 +78,8 @@ static void test_a_standby_alone_is_read_only(void **state) {
 static void test_a_server_without_free_connections_is_waited_for(void **state) {
   (void)state;
   own_server server;
-  writer writers[WRITERS];
-  atomic_bool ends = false;
-  char url[300];
-  moonpad_service *service = NULL, *second = NULL;
   own_server_make(&server, SCRIPT, "start", "max_connections=5 superuser_reserved_connections=3");
-  snprintf(url, sizeof url, "%s?pool=8", server.url);
-  OK(faults_open(url, 30000, &service));
-  writers_start(writers, service, &ends);
-  pause_for(500);
-  atomic_store(&ends, true);
-  writers_check(writers, service);
-  /* A shorter time might be over before it is refused, on a machine that is busy. */
-  FAILS(MOONPAD_BUSY, faults_open(url, 3000, &second));
-  if (strstr(failure.message, "connection slots") == NULL) fail_msg("%s", failure.message);
-  moonpad_service_release(service);
-  OK(faults_open(url, 5000, &second));
-  moonpad_service_release(second);
+  faults_wait_for_a_connection(server.url, "connection slots");
   own_server_end(&server);
 }
 

@@ -556,6 +556,7 @@ int main(void) {
       WITH(test_random_batches_come_to_the_same, "slow:0:sqlite::memory:"),
       WITH(test_random_batches_come_to_the_same, "postgresql:"),
       WITH(test_random_batches_come_to_the_same, "mysql:"),
+      WITH(test_random_batches_come_to_the_same, "redis:"),
   };
   return HOST_RUN(tests);
 }

@@ -13,7 +13,8 @@ static bool is_postgresql(const char *store) {
 }
 
 static const char *script_of(const char *store) {
-  return is_postgresql(store) ? "spec/servers/postgresql.sh" : "spec/servers/mariadb.sh";
+  if (is_postgresql(store)) return "spec/servers/postgresql.sh";
+  return strcmp(store, "redis:") == 0 ? "spec/servers/redis.sh" : "spec/servers/mariadb.sh";
 }
 
 static void test_round_trips(void **state) {
@@ -128,6 +129,6 @@ static void test_a_forked_child_is_refused(void **state) {
       OWN(test_a_killed_server_loses_nothing, store), ON_STORE(test_a_forked_child_is_refused, store)
 
 int main(void) {
-  const struct CMUnitTest tests[] = {ON_SERVER("postgresql:"), ON_SERVER("mysql:")};
+  const struct CMUnitTest tests[] = {ON_SERVER("postgresql:"), ON_SERVER("mysql:"), ON_SERVER("redis:")};
   return HOST_RUN(tests);
 }

@@ -1,6 +1,7 @@
 /*
 ** Asynchronous appends on servers: how many round trips a batch takes, what is lost on the way,
-** rows that somebody else has locked, and that no two transactions wait for each other.
+** rows that somebody else has locked, and that no two transactions wait for each other. (Redis has
+** no locks: its batches are in test_redis.c.)
 */
 #include <stdatomic.h>
 #include <stdio.h>
@@ -374,6 +375,7 @@ static void test_sessions_are_locked_in_one_order(void **state) {
       ON_STORE(test_no_two_transactions_wait_for_each_other, store)
 
 int main(void) {
-  const struct CMUnitTest tests[] = {ON_SERVER("postgresql:"), ON_SERVER("mysql:")};
+  const struct CMUnitTest tests[] = {ON_SERVER("postgresql:"), ON_SERVER("mysql:"),
+                                     OWN(test_what_is_lost_takes_effect_once, "redis:")};
   return HOST_RUN(tests);
 }

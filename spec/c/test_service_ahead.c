@@ -442,7 +442,7 @@ static void test_a_user_and_an_app_alone(void **state) {
 
 #define SET_BACK(test)                                                                                                 \
   ON_STORE(test, "sqlite:FILE"), ON_STORE(test, "slow:0:sqlite:FILE"), ON_STORE(test, "postgresql:"),                  \
-      ON_STORE(test, "mysql:")
+      ON_STORE(test, "mysql:"), ON_STORE(test, "redis:")
 
 #define WITH(test, url)                                                                                                \
   { #test " on " url, test, NULL, NULL, (void *)(url) }
@@ -458,6 +458,7 @@ int main(void) {
       WITH(test_writes_of_what_is_lost_conflict, "slow:0:sqlite:FILE"),
       WITH(test_writes_of_what_is_lost_conflict, "postgresql:"),
       WITH(test_writes_of_what_is_lost_conflict, "mysql:"),
+      WITH(test_writes_of_what_is_lost_conflict, "redis:"),
       SET_BACK(test_what_stays_pending_keeps_to_the_rules),
       SET_BACK(test_deltas_by_hand),
       SET_BACK(test_lost_writes_are_nobodys),

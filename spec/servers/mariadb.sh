@@ -2,6 +2,10 @@
 # A MariaDB server for tests, on this machine alone: all of it is in FOLDER, and it is gone with it.
 #   spec/servers/mariadb.sh start FOLDER [OPTION...]   makes and starts it, with options of mariadbd
 #   spec/servers/mariadb.sh again FOLDER [OPTION...]   starts it after `stop` or `kill`
+#   spec/servers/mariadb.sh primary FOLDER             starts one that replicas may follow
+#   spec/servers/mariadb.sh replica FOLDER PRIMARY     one that follows the new server in PRIMARY, where a
+#                                                      commit waits for it as long as it follows
+#   spec/servers/mariadb.sh promote FOLDER             makes a replica a primary, with all that it has
 #   spec/servers/mariadb.sh account FOLDER NAME        makes an account without any rights
 #   spec/servers/mariadb.sh sql FOLDER SQL             runs SQL as root, in the URL's database
 #   spec/servers/mariadb.sh kill FOLDER                as the system does: kill -9
@@ -28,7 +32,7 @@ is_up() { env -u LD_PRELOAD mariadb --no-defaults -u root -S "$folder/socket" -e
 run_server() { # OPTION...
   local server tries
   as_server mariadbd --no-defaults --datadir="$data" --socket="$folder/socket" --port="$(cat "$folder/port")" \
-    --bind-address=127.0.0.1 --pid-file="$folder/pid" --log-error="$folder/log" --skip-name-resolve \
+    --bind-address=127.0.0.1 --pid-file="$folder/pid" --log-error="$folder/error.log" --skip-name-resolve \
     --character-set-server=utf8mb4 --innodb-buffer-pool-size=128M --innodb-log-file-size=96M \
     --max-allowed-packet=256M --performance-schema=off "$@" >/dev/null 2>&1 </dev/null &
   server=$!
@@ -47,23 +51,57 @@ start_on_free_port() { # OPTION...
     free_port >"$folder/port"
     run_server "$@" && return 0
   done
-  cat "$folder/log" >&2
+  cat "$folder/error.log" >&2
   echo "MariaDB does not start ($tries times)" >&2
   return 1
 }
 
+make_server() { # OPTION...
+  command -v mariadb-install-db >/dev/null && command -v mariadbd >/dev/null ||
+    { echo "no MariaDB server is installed: make deps" >&2; exit 1; }
+  mkdir -p "$folder" && chmod 755 "$folder" || exit 1
+  as_server mariadb-install-db --no-defaults --datadir="$data" --auth-root-authentication-method=normal \
+    --skip-test-db >"$folder/install.log" 2>&1 || { cat "$folder/install.log" >&2; exit 1; }
+  start_on_free_port "$@" || exit 1
+  env -u LD_PRELOAD mariadb --no-defaults -u root -S "$folder/socket" -e "CREATE DATABASE moonpad;
+    CREATE USER moonpad@'%' IDENTIFIED BY 'secret'; GRANT ALL ON moonpad.* TO moonpad@'%';
+    GRANT PROCESS ON *.* TO moonpad@'%';
+    GRANT ALL ON \`test\\_%\`.* TO moonpad@'%'"
+}
+
+# Of SHOW SLAVE STATUS.
+replica_status() { # NAME
+  env -u LD_PRELOAD mariadb --no-defaults -u root -S "$folder/socket" -E -e "SHOW SLAVE STATUS" |
+    sed -n "s/^ *$1: *//p"
+}
+
+# Both begin with the same in them, so all that the primary does from now on is to come.
+follow() { # PRIMARY
+  local tries
+  "$0" sql "$1" "CREATE USER replica@'%' IDENTIFIED BY 'secret'; GRANT REPLICATION SLAVE ON *.* TO replica@'%'" &&
+    sql "RESET MASTER; SET GLOBAL gtid_slave_pos = '$("$0" sql "$1" "SELECT @@global.gtid_binlog_pos")';
+      CHANGE MASTER TO MASTER_HOST = '127.0.0.1', MASTER_PORT = $(cat "$1/port"), MASTER_USER = 'replica',
+        MASTER_PASSWORD = 'secret', MASTER_USE_GTID = slave_pos;
+      START SLAVE; SET GLOBAL read_only = ON" || return 1
+  for tries in $(seq 600); do
+    [ "$(replica_status Slave_IO_Running)" != Yes ] || return 0
+    sleep 0.1
+  done
+  echo "$folder does not follow $1 ($tries times): $(replica_status Last_IO_Error)" >&2
+  return 1
+}
+
 case $verb in
-  start)
-    command -v mariadb-install-db >/dev/null && command -v mariadbd >/dev/null ||
-      { echo "no MariaDB server is installed: make deps" >&2; exit 1; }
-    mkdir -p "$folder" && chmod 755 "$folder" || exit 1
-    as_server mariadb-install-db --no-defaults --datadir="$data" --auth-root-authentication-method=normal \
-      --skip-test-db >"$folder/install.log" 2>&1 || { cat "$folder/install.log" >&2; exit 1; }
-    start_on_free_port "$@" || exit 1
-    env -u LD_PRELOAD mariadb --no-defaults -u root -S "$folder/socket" -e "CREATE DATABASE moonpad;
-      CREATE USER moonpad@'%' IDENTIFIED BY 'secret'; GRANT ALL ON moonpad.* TO moonpad@'%';
-      GRANT PROCESS ON *.* TO moonpad@'%';
-      GRANT ALL ON \`test\\_%\`.* TO moonpad@'%'"
+  start) make_server "$@" ;;
+  primary)
+    make_server --log-bin=binlog --server-id=1 --rpl-semi-sync-master-enabled=1 \
+      --rpl-semi-sync-master-timeout=60000 --rpl-semi-sync-master-wait-no-slave=OFF
+    ;;
+  replica) make_server --log-bin=binlog --server-id=2 --rpl-semi-sync-slave-enabled=1 && follow "$1" ;;
+  promote)
+    sql "STOP SLAVE IO_THREAD" &&
+      sql "SELECT MASTER_GTID_WAIT('$(replica_status Gtid_IO_Pos)', 60)" >/dev/null &&
+      sql "STOP SLAVE; RESET SLAVE ALL; SET GLOBAL read_only = OFF"
     ;;
   again)
     # Of a server that was killed the last threads may still end.
@@ -80,7 +118,7 @@ case $verb in
     [ -e "$folder/pid" ] || exit 0
     server=$(cat "$folder/pid")
     # What is in it is not wanted any more.
-    kill -9 "$server"
+    kill -9 "$server" 2>/dev/null
     while kill -0 "$server" 2>/dev/null; do sleep 0.05; done
     rm -f "$folder/pid"
     ;;

@@ -47,6 +47,34 @@ local function onMysql(url)
   }
 end
 
+-- A copy of all keys of a place, in the place itself.
+local COPY <const> = [[
+local from, to, other = ARGV[1], ARGV[2], ARGV[3]
+local function is(key, begin) return string.sub(key, 1, #begin) == begin end
+local function each(begin, without, call)
+  for _, key in ipairs(redis.call('KEYS', begin .. '*')) do
+    if is(key, begin) and not (without ~= '' and is(key, without)) then call(key) end
+  end
+end
+each(to, other, function(key) redis.call('UNLINK', key) end)
+each(from, other == '' and to or '', function(key)
+  local copied = to .. string.sub(key, #from + 1)
+  redis.call('RESTORE', copied, 0, redis.call('DUMP', key), 'REPLACE')
+end)
+return 'done']]
+
+local function onRedis(url)
+  local prefix = assert(url:match "prefix=([%w_:]+)")
+  local kept = prefix .. "kept!"
+  local function copy(from, to, other)
+    run(support.redis(url, ("EVAL %s 0 %s %s %s"):format(quote(COPY), from, to, quote(other))) .. " | grep -q done")
+  end
+  return {
+    keep = function() copy(prefix, kept, "") end,
+    putBack = function() copy(kept, prefix, kept) end,
+  }
+end
+
 local function onFile(path)
   local kept = path .. ".kept"
   local function sqlite(command) run(("sqlite3 %s %s"):format(quote(path), quote(command))) end
@@ -56,10 +84,11 @@ local function onFile(path)
   }
 end
 
----@param url string of a store in a file, on PostgreSQL or on MariaDB
+---@param url string of a store in a file, on PostgreSQL, on MariaDB or on Redis
 ---@return { keep: fun(), putBack: fun() }
 function setBack.of(url)
   local path = url:match "^sqlite:(.+)$"
+  if url:find "^redis:" then return onRedis(url) end
   if url:find "^mysql:" then return onMysql(url) end
   return path and onFile(path) or onServer((url:gsub("^postgresql:", "")))
 end

@@ -7,8 +7,8 @@
 ** Does not belong here: sessions (src/service, src/store), what is a memory
 ** (lua/moonpad/services/memory.lua).
 ** Arrows: module -> lua_* -> open -> sqlite_* -> src/store/sqlite and src/base; postgres/ ->
-** src/store/postgres; mysql/ -> src/store/mysql; lua_* also use src/lua's store calls. Nothing of
-** the core uses this folder.
+** src/store/postgres; mysql/ -> src/store/mysql; redis/ -> src/store/redis; lua_* also use
+** src/lua's store calls. Nothing of the core uses this folder.
 */
 #ifndef MP_AGENT_STORES_OPEN_H
 #define MP_AGENT_STORES_OPEN_H

@@ -7,7 +7,9 @@ local storeModules = {}
 -- By scheme. libpq knows its own by either name.
 local POSTGRES <const> = { sessions = "moonpad.postgres", others = "moonpad.postgres_agent_stores" }
 local MYSQL <const> = { sessions = "moonpad.mysql", others = "moonpad.mysql_agent_stores" }
-local MODULES <const> = { postgresql = POSTGRES, postgres = POSTGRES, mysql = MYSQL }
+local REDIS <const> = { sessions = "moonpad.redis", others = "moonpad.redis_agent_stores" }
+local MODULES <const> = { postgresql = POSTGRES, postgres = POSTGRES, mysql = MYSQL, redis = REDIS,
+  ["redis+unix"] = REDIS, ["redis+cluster"] = REDIS }
 
 local function schemeOf(url)
   return type(url) == "string" and url:match "^(%a[%w+.-]*):" or nil
@@ -24,7 +26,8 @@ local function load(url, kind)
   local name = MODULES[scheme] and MODULES[scheme][kind]
   if not name then return nil end
   local ok, module = pcall(require, name)
-  if ok then return module end
+  -- One module may be for several schemes, and tells what it has for each.
+  if ok then return type(module) == "table" and module[scheme] or module end
   if tostring(module):find("module '" .. name .. "' not found", 1, true) then
     core.error("unsupported", ("%s: this build has no such store: %s was not found (make builds it where the "
       .. "server's client library is installed)"):format(scheme, name))

@@ -293,15 +293,6 @@ static void note_stored(const answer *self) {
   plan->outcome = is_known ? MP_OUTCOME_STORED : MP_OUTCOME_DUPLICATE;
 }
 
-static moonpad_status commit(mp_mysql_connection *connection) {
-  mp_mysql_add(connection, "COMMIT");
-  connection->is_open = true;
-  moonpad_status status = mp_mysql_round_trip(connection, NULL);
-  if (status == MOONPAD_OK) connection->is_open = false;
-  mp_mysql_roll_back(connection);
-  return status;
-}
-
 /* ---- one transaction for all ---- */
 
 /* Those sessions, or the users that are counted up. */
@@ -335,13 +326,13 @@ static void lock_in_order(mp_mysql_connection *connection, answer *answers, size
 
 static moonpad_status send_together(mp_mysql_connection *connection, answer *answers, size_t count) {
   moonpad_status status = MOONPAD_OK;
-  mp_mysql_add(connection, "START TRANSACTION");
+  mp_mysql_add_begin(connection);
   lock_in_order(connection, answers, count);
   for (size_t i = 0; status == MOONPAD_OK && i < count; i++) {
     status = prepare(connection, &answers[i]);
     if (status == MOONPAD_OK) add_plan(&answers[i]);
   }
-  if (status == MOONPAD_OK) status = commit(connection);
+  if (status == MOONPAD_OK) status = mp_mysql_commit(connection, NULL);
   mp_mysql_forget(connection);
   for (size_t i = 0; status == MOONPAD_OK && i < count; i++) note_stored(&answers[i]);
   return status;
@@ -379,9 +370,9 @@ static void send_apart(mp_mysql_connection *connection, answer *answers, size_t 
     mp_remote_clear_failure(&connection->base);
     moonpad_status status = prepare(connection, &answers[i]);
     if (status == MOONPAD_OK) {
-      mp_mysql_add(connection, "START TRANSACTION");
+      mp_mysql_add_begin(connection);
       add_plan(&answers[i]);
-      status = commit(connection);
+      status = mp_mysql_commit(connection, NULL);
     }
     mp_mysql_forget(connection);
     if (status == MOONPAD_OK) note_stored(&answers[i]);

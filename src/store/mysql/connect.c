@@ -88,6 +88,13 @@ static moonpad_status take_settings(void *context, const mp_mysql_row *row, moon
   return MOONPAD_OK;
 }
 
+static moonpad_status take_wsrep_on(void *context, const mp_mysql_row *row, moonpad_error *error) {
+  (void)error;
+  moonpad_string value = mp_mysql_bytes_of(row, 1);
+  *(bool *)context = value.length == 2 && memcmp(value.data, "ON", 2) == 0;
+  return MOONPAD_OK;
+}
+
 static moonpad_status check_settings(const mp_mysql *store, const server_settings *found, moonpad_error *error) {
   bool is_new_enough =
       found->is_mariadb ? found->major > 10 || (found->major == 10 && found->minor >= 6) : found->major >= 8;
@@ -99,7 +106,8 @@ static moonpad_status check_settings(const mp_mysql *store, const server_setting
 /*
 ** READ COMMITTED: without it a statement locks gaps between rows, and writers of different sessions
 ** wait for each other. A client that says nothing loses its transaction, so that its locks do not
-** outlive a machine that sleeps: MySQL ignores what is written for MariaDB here.
+** outlive a machine that sleeps: MySQL ignores what is written for MariaDB here. A node of Galera
+** that is no part of its cluster answers what needs no table, but not DO.
 */
 static moonpad_status set_up(mp_mysql_connection *connection, server_settings *found, moonpad_error *error) {
   const mp_mysql *store = connection->store;
@@ -116,6 +124,30 @@ static moonpad_status set_up(mp_mysql_connection *connection, server_settings *f
   mp_mysql_sql(connection,
                "SELECT VERSION(), @@global.read_only, @@session.max_allowed_packet,"
                " CAST(CONV(LEFT(SHA2(CONCAT(UUID(), RAND(), CONNECTION_ID()), 224), 15), 16, 10) AS SIGNED)");
+  mp_mysql_add(connection, "DO 0");
+  mp_mysql_begin(connection, take_wsrep_on, &connection->is_galera);
+  mp_mysql_sql(connection, "SHOW VARIABLES LIKE 'wsrep_on'");
+  return mp_mysql_round_trip(connection, error);
+}
+
+/*
+** What is written on one node of Galera is seen on another a little later. So all connections of a
+** store are to one host, until that is gone. This comes before the first look at the new one.
+*/
+static void move(mp_mysql_connection *connection) {
+  mp_mysql *store = connection->store;
+  connection->move = atomic_load(&store->moves);
+  if (atomic_exchange(&store->host, connection->host) == connection->host) return;
+  connection->move = atomic_fetch_add(&store->moves, 1) + 1;
+}
+
+/* Waits for what has been acknowledged by other nodes. Without autocommit: see tx.c. */
+static moonpad_status catch_up(mp_mysql_connection *connection, moonpad_error *error) {
+  mp_mysql_add(connection, "SET SESSION autocommit = 0");
+  mp_mysql_add(connection, "SET SESSION wsrep_sync_wait = 1");
+  mp_mysql_add(connection, "START TRANSACTION");
+  mp_mysql_add(connection, "COMMIT");
+  mp_mysql_add(connection, "SET SESSION wsrep_sync_wait = DEFAULT");
   return mp_mysql_round_trip(connection, error);
 }
 
@@ -132,6 +164,8 @@ static moonpad_status check(mp_mysql_connection *connection, mp_remote_failure *
                      connection->store->remote.place);
     mp_remote_note(&connection->base, status, MP_AGAIN_RECONNECT, "", &error);
   }
+  if (status == MOONPAD_OK) move(connection);
+  if (status == MOONPAD_OK && connection->is_galera) status = catch_up(connection, &error);
   if (status != MOONPAD_OK) {
     mp_mysql_note(connection, status, &error);
     *failure = connection->base.failure;
@@ -142,22 +176,26 @@ static moonpad_status check(mp_mysql_connection *connection, mp_remote_failure *
 
 /* ---- opening ---- */
 
-static mp_mysql_connection *new_connection(mp_mysql *store, MYSQL *my) {
+static mp_mysql_connection *new_connection(mp_mysql *store, MYSQL *my, unsigned host) {
   mp_mysql_connection *connection = mp_allocate_zeroed(store->remote.env, sizeof *connection);
   if (connection == NULL) return NULL;
   connection->store = store;
   connection->my = my;
+  connection->host = host;
   connection->max_packet = 1 << 20;
   mp_buffer_init(&connection->text, store->remote.env);
   mp_buffer_init(&connection->scratch, store->remote.env);
   return connection;
 }
 
-static mp_mysql_connection *connect_host(mp_mysql *store, const char *host, int port, mp_remote_failure *failure) {
+/* NULL: why is in *failure. */
+static mp_mysql_connection *connect_host(mp_mysql *store, unsigned host, mp_remote_failure *failure) {
+  const mp_url_parts *url = &store->url;
+  bool is_named = host < url->host_count;
   memset(failure, 0, sizeof *failure);
-  MYSQL *my = open_host(store, host, port, failure);
+  MYSQL *my = open_host(store, is_named ? url->hosts[host].name : NULL, is_named ? url->hosts[host].port : 0, failure);
   if (my == NULL) return NULL;
-  mp_mysql_connection *connection = new_connection(store, my);
+  mp_mysql_connection *connection = new_connection(store, my, host);
   if (connection == NULL) {
     failure->status = mp_no_memory(&failure->error);
     mysql_close(my);
@@ -168,22 +206,31 @@ static mp_mysql_connection *connect_host(mp_mysql *store, const char *host, int 
   return NULL;
 }
 
-/* The first of its hosts that is there and may be written to. */
+/*
+** To the host at which the store is, or else to the first that is there and may be written to. One
+** that has no connection left is waited for.
+*/
 mp_remote_connection *mp_mysql_connect(mp_remote *remote, mp_remote_failure *failure) {
   mp_mysql *store = (mp_mysql *)remote;
-  const mp_url_parts *url = &store->url;
-  mp_mysql_connection *connection = NULL;
-  if (url->host_count == 0) connection = connect_host(store, NULL, 0, failure);
-  for (size_t i = 0; connection == NULL && i < url->host_count; i++) {
-    connection = connect_host(store, url->hosts[i].name, url->hosts[i].port, failure);
-    if (connection == NULL && failure->again == MP_AGAIN_NEVER) break;
+  unsigned present = atomic_load(&store->host);
+  mp_mysql_connection *connection = connect_host(store, present, failure);
+  for (unsigned i = 0; connection == NULL && i < store->url.host_count; i++) {
+    if (failure->again != MP_AGAIN_RECONNECT) break;
+    if (i != present) connection = connect_host(store, i, failure);
   }
   return connection == NULL ? NULL : &connection->base;
 }
 
-bool mp_mysql_is_connected(const mp_remote_connection *connection) {
-  (void)connection;
-  return true; /* libmariadb says so with the next call only */
+/*
+** libmariadb says with the next call only that a connection is lost. One that has still written
+** elsewhere after the store has moved makes the others look anew, as new ones do.
+*/
+bool mp_mysql_is_connected(const mp_remote_connection *base) {
+  const mp_mysql_connection *connection = (const mp_mysql_connection *)base;
+  mp_mysql *store = connection->store;
+  if (connection->move == atomic_load(&store->moves)) return true;
+  if (connection->host != atomic_load(&store->host)) atomic_fetch_add(&store->moves, 1);
+  return false;
 }
 
 /* In a forked child it is left as it is: to end it would end the parent's. */

@@ -16,16 +16,17 @@ typedef struct meaning {
   const char *text; /* NULL: what the server says */
 } meaning;
 
-#define WSREP_NOT_READY       1047 /* ER_UNKNOWN_COM_ERROR, but for Galera */
-#define STATEMENT_TIMEOUT     1969 /* MariaDB: max_statement_time */
-#define IDLE_TRANSACTION      1927 /* MariaDB: the connection was killed */
-#define EXECUTION_TIMEOUT     3024 /* MySQL: max_execution_time */
-#define READ_ONLY_TRANSACTION 1792
-#define READ_ONLY_MODE        1836
-#define WRITE_FAILED          3 /* EE_WRITE: of a temporary file */
+#define GIVEN_UP_BY_GALERA 1    /* no error of a server's */
+#define WSREP_NOT_READY    1047 /* ER_UNKNOWN_COM_ERROR, but for Galera */
+#define STATEMENT_TIMEOUT  1969 /* MariaDB: max_statement_time */
+#define IDLE_TRANSACTION   1927 /* MariaDB: the connection was killed */
+#define EXECUTION_TIMEOUT  3024 /* MySQL: max_execution_time */
+#define READ_ONLY_MODE     1836
+#define WRITE_FAILED       3 /* EE_WRITE: of a temporary file */
 
 static const meaning meanings[] = {
     {ER_LOCK_DEADLOCK, MOONPAD_BUSY, MP_AGAIN_CALL, "others kept changing the same"},
+    {GIVEN_UP_BY_GALERA, MOONPAD_BUSY, MP_AGAIN_CALL, "others kept changing the same"},
     {MP_MYSQL_GONE, MOONPAD_BUSY, MP_AGAIN_CALL, "others kept changing the same"},
     {MP_MYSQL_GIVEN_UP, MOONPAD_STORAGE, MP_AGAIN_CALL, "an earlier attempt was still under way"},
     {WSREP_NOT_READY, MOONPAD_BUSY, MP_AGAIN_RECONNECT, "the node is not part of its cluster"},
@@ -104,8 +105,15 @@ static void word(const mp_mysql *store, unsigned number, const char *said, const
   mp_remote_scrub(&store->remote, reason->message);
 }
 
+/* The savepoint is not there: the transaction is not, either. */
+static bool is_given_up(const mp_mysql_connection *connection, unsigned number) {
+  return number == ER_SP_DOES_NOT_EXIST && connection->answered < connection->pending_count &&
+         connection->pending[connection->answered].is_guard;
+}
+
 moonpad_status mp_mysql_fail(mp_mysql_connection *connection, moonpad_error *error) {
   unsigned number = mysql_errno(connection->my);
+  if (is_given_up(connection, number)) number = GIVEN_UP_BY_GALERA;
   const meaning *found = meaning_of(number);
   moonpad_error reason;
   char code[16];
@@ -117,8 +125,9 @@ moonpad_status mp_mysql_fail(mp_mysql_connection *connection, moonpad_error *err
   }
   snprintf(code, sizeof code, "%u", number);
   mp_remote_note(&connection->base, status, found->again, code, &reason);
-  /* These end the transaction on the server. */
-  bool has_ended = number == ER_LOCK_DEADLOCK || (number >= MP_MYSQL_REFUSED && number <= MP_MYSQL_KNOWN);
+  /* These end the transaction on the server. Galera may have begun another one by then (tx.c). */
+  bool has_ended = (number == ER_LOCK_DEADLOCK && !connection->is_galera) ||
+                   (number >= MP_MYSQL_REFUSED && number <= MP_MYSQL_KNOWN);
   if (has_ended) connection->is_open = false;
   /* What libmariadb has not done, for want of memory say, leaves it where nobody knows. */
   if (is_of_library(number)) connection->base.must_close = true;

@@ -33,6 +33,7 @@
 #define MP_STORE_MYSQL_MYSQL_H
 
 #include <mysql.h>
+#include <stdatomic.h>
 
 #include "base/buffer.h"
 #include "store/server/remote.h"
@@ -53,6 +54,7 @@ typedef moonpad_status (*mp_mysql_take)(void *context, const mp_mysql_row *row, 
 /* A statement in the text that is being written, or that was sent and is not answered yet. */
 typedef struct mp_mysql_pending {
   bool is_call;        /* of a procedure: it has any number of results with rows */
+  bool is_guard;       /* it fails where Galera has given up the transaction (tx.c) */
   bool appends_events; /* what is there already is an event with its id or revision */
   MYSQL_RES **kept;    /* its result, to be freed by who has asked; NULL: rows go to `take` */
   mp_mysql_take take;  /* NULL: only a failure counts */
@@ -64,12 +66,15 @@ typedef struct mp_mysql_connection {
   mp_remote_connection base; /* first */
   mp_mysql *store;
   MYSQL *my;
+  unsigned host;  /* which of the URL's */
+  unsigned move;  /* what `moves` of the store was before it was opened */
   mp_buffer text; /* statements that are not sent yet */
   mp_mysql_pending *pending;
   size_t pending_count, pending_capacity;
   size_t answered;    /* of the last text: how many statements are answered without an error */
   int64_t max_packet; /* a text may have so many bytes */
   bool is_open;       /* a transaction may be open on the server */
+  bool is_galera;     /* the server is a node of a cluster */
   mp_buffer scratch;  /* an event's text on its way in */
 } mp_mysql_connection;
 
@@ -93,6 +98,8 @@ struct mp_mysql {
   bool verifies; /* that the server is the one that it should be */
   char *ca, *cert, *key;
   const mp_mysql_tables *tables; /* NULL: it is a store of sessions */
+  atomic_uint host;              /* of the URL's, to which its connections are */
+  atomic_uint moves;             /* connections from before the last one are not used any more */
 };
 
 /* ---- open.c ---- */
@@ -128,6 +135,13 @@ typedef struct mp_mysql_tx {
 static inline mp_mysql_tx *mp_mysql_tx_of(mp_tx *tx) {
   return (mp_mysql_tx *)tx;
 }
+
+/*
+** A transaction that writes: adds its begin to the text; sends the text with its end, and rolls
+** back where that fails. They stand around all that changes rows.
+*/
+void mp_mysql_add_begin(mp_mysql_connection *connection);
+moonpad_status mp_mysql_commit(mp_mysql_connection *connection, moonpad_error *error);
 
 /* Of mp_remote_ops. */
 moonpad_status mp_mysql_run(mp_remote_connection *connection, mp_remote_attempt *once, bool *sent);
@@ -211,6 +225,8 @@ void mp_mysql_begin(mp_mysql_connection *connection, mp_mysql_take take, void *c
 void mp_mysql_begin_kept(mp_mysql_connection *connection, MYSQL_RES **result);
 /* For an INSERT into the table of events. */
 void mp_mysql_begin_events(mp_mysql_connection *connection);
+/* For the statement that fails where Galera has given up the transaction. */
+void mp_mysql_begin_guard(mp_mysql_connection *connection);
 /* For CALL; and for one that appends an event. */
 void mp_mysql_begin_append(mp_mysql_connection *connection, mp_mysql_take take, void *context);
 void mp_mysql_begin_call(mp_mysql_connection *connection, mp_mysql_take take, void *context);

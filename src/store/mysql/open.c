@@ -37,25 +37,12 @@ static moonpad_status note_place(mp_mysql *store, moonpad_error *error) {
   char place[256];
   size_t length = (size_t)snprintf(place, sizeof place, "mysql://");
   const mp_url_parts *url = &store->url;
-  for (size_t i = 0; i < url->host_count && length < sizeof place; i++) {
-    char port[8] = "";
-    if (url->hosts[i].port != 0) snprintf(port, sizeof port, ":%d", url->hosts[i].port);
-    length += (size_t)snprintf(place + length, sizeof place - length, "%s%.60s%s", i == 0 ? "" : ",",
-                               url->hosts[i].name, port);
-  }
+  length += mp_url_write_hosts(url, place + length, sizeof place - length);
   if (length < sizeof place) {
     snprintf(place + length, sizeof place - length, "%s/%.64s", url->host_count == 0 ? "localhost" : "", url->path);
   }
   store->remote.place = mp_remote_copy_text(store->remote.env, place);
   return store->remote.place == NULL ? mp_no_memory(error) : MOONPAD_OK;
-}
-
-/* The URL's own password, or that of the environment. */
-static moonpad_status note_password(mp_mysql *store, moonpad_error *error) {
-  const char *password = store->url.password != NULL ? store->url.password : getenv("MOONPAD_PASSWORD");
-  if (password == NULL || password[0] == '\0') return MOONPAD_OK;
-  store->remote.password = mp_remote_copy_text(store->remote.env, password);
-  return store->remote.password == NULL ? mp_no_memory(error) : MOONPAD_OK;
 }
 
 static moonpad_status note_prefix(mp_mysql *store, const char *prefix, moonpad_error *error) {
@@ -120,7 +107,7 @@ static moonpad_status read_parts(mp_mysql *store, const char *url, moonpad_error
   if (status != MOONPAD_OK) return status;
   if (store->url.path == NULL || strchr(store->url.path, '/') != NULL) return invalid_url(error);
   status = note_place(store, error);
-  return status == MOONPAD_OK ? note_password(store, error) : status;
+  return status == MOONPAD_OK ? mp_remote_note_password(&store->remote, store->url.password, error) : status;
 }
 
 static moonpad_status read_url(mp_mysql *store, moonpad_string rest, int64_t *pool, moonpad_error *error) {
@@ -169,7 +156,8 @@ static moonpad_status check_durability(mp_mysql_connection *connection, moonpad_
   if (status != MOONPAD_OK || flush == 1) return status;
   return mp_remote_is_less_durable(
       &connection->store->remote,
-      "innodb_flush_log_at_trx_commit other than 1: a crash of its machine can lose what it has stored last", error);
+      "with innodb_flush_log_at_trx_commit other than 1: a crash of its machine can lose what it has stored last",
+      error);
 }
 
 static moonpad_status prepare(mp_remote_connection *base, moonpad_error *error) {
@@ -177,8 +165,9 @@ static moonpad_status prepare(mp_remote_connection *base, moonpad_error *error) 
   moonpad_status status = check_durability(connection, error);
   if (status == MOONPAD_OK) status = mp_mysql_prepare_schema(connection, error);
   if (status != MOONPAD_OK) return status;
+  mp_mysql_add_begin(connection);
   mp_mysql_add(connection, "DELETE FROM #commits WHERE time < UNIX_TIMESTAMP() - 86400");
-  return mp_mysql_round_trip(connection, error);
+  return mp_mysql_commit(connection, error);
 }
 
 /* There is nothing more to do. */

@@ -88,11 +88,12 @@ static moonpad_status create_each(mp_mysql_connection *connection, const char *c
 }
 
 static moonpad_status note_version(mp_mysql_connection *connection, const char *name, moonpad_error *error) {
+  mp_mysql_add_begin(connection);
   mp_mysql_begin(connection, NULL, NULL);
   mp_mysql_sql(connection, "INSERT INTO #meta VALUES(");
   mp_mysql_bytes(connection, moonpad_text(name));
   mp_mysql_sql(connection, ", '" NUMBER(SCHEMA_VERSION) "') ON DUPLICATE KEY UPDATE name = name");
-  return mp_mysql_round_trip(connection, error);
+  return mp_mysql_commit(connection, error);
 }
 
 static moonpad_status create_what_is_missing(mp_mysql_connection *connection, moonpad_error *error) {

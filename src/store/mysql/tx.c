@@ -23,13 +23,39 @@ static const mp_tx_ops tx_ops = {
     .each_user = mp_mysql_each_user,
 };
 
+/* ---- around what is written ---- */
+
+/*
+** A node of Galera gives up a transaction when another node has committed a change of the same rows
+** first. If that happens between two statements of one text, MariaDB 10.11 may not say so: with
+** autocommit it goes on without a transaction, and answers COMMIT as if all had been stored. So
+** there is no autocommit there (connect.c), and a savepoint that is gone tells it.
+*/
+void mp_mysql_add_begin(mp_mysql_connection *connection) {
+  mp_mysql_add(connection, "START TRANSACTION");
+  if (connection->is_galera) mp_mysql_add(connection, "SAVEPOINT moonpad");
+}
+
+moonpad_status mp_mysql_commit(mp_mysql_connection *connection, moonpad_error *error) {
+  if (connection->is_galera) {
+    mp_mysql_begin_guard(connection);
+    mp_mysql_sql(connection, "RELEASE SAVEPOINT moonpad");
+  }
+  mp_mysql_add(connection, "COMMIT");
+  connection->is_open = true;
+  moonpad_status status = mp_mysql_round_trip(connection, error);
+  if (status == MOONPAD_OK) connection->is_open = false;
+  mp_mysql_roll_back(connection);
+  return status;
+}
+
 /* ---- before a question or a write ---- */
 
 static void begin(mp_mysql_tx *tx) {
   if (tx->begun) return;
   tx->begun = true;
   if (tx->is_write) {
-    mp_mysql_add(tx->connection, "START TRANSACTION");
+    mp_mysql_add_begin(tx->connection);
   } else {
     mp_mysql_add(tx->connection, "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ");
     mp_mysql_add(tx->connection, "START TRANSACTION WITH CONSISTENT SNAPSHOT, READ ONLY");
@@ -84,12 +110,8 @@ static moonpad_status commit(mp_mysql_tx *tx, bool *sent, moonpad_error *error) 
     mp_mysql_integer(connection, ++connection->base.number);
     mp_mysql_sql(connection, ")");
   }
-  mp_mysql_add(connection, "COMMIT");
   *sent = tx->wrote;
-  connection->is_open = true;
-  moonpad_status status = mp_mysql_round_trip(connection, error);
-  if (status == MOONPAD_OK) connection->is_open = false;
-  return status;
+  return mp_mysql_commit(connection, error);
 }
 
 void mp_mysql_roll_back(mp_mysql_connection *connection) {
@@ -128,11 +150,12 @@ static moonpad_status take_answer(void *context, const mp_mysql_row *row, moonpa
 
 moonpad_status mp_mysql_find_commit(mp_remote_connection *base, const mp_remote_attempt *once, bool *is_done) {
   mp_mysql_connection *connection = (mp_mysql_connection *)base;
+  mp_mysql_add_begin(connection);
   mp_mysql_begin_call(connection, take_answer, is_done);
   mp_mysql_sql(connection, "CALL #find_commit_1(");
   mp_mysql_integer(connection, once->slot);
   mp_mysql_sql(connection, ",");
   mp_mysql_integer(connection, once->number);
   mp_mysql_sql(connection, ")");
-  return mp_mysql_round_trip(connection, NULL);
+  return mp_mysql_commit(connection, NULL);
 }

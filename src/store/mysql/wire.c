@@ -42,6 +42,10 @@ void mp_mysql_begin_events(mp_mysql_connection *connection) {
   begin(connection, (mp_mysql_pending){.appends_events = true});
 }
 
+void mp_mysql_begin_guard(mp_mysql_connection *connection) {
+  begin(connection, (mp_mysql_pending){.is_guard = true});
+}
+
 void mp_mysql_begin_append(mp_mysql_connection *connection, mp_mysql_take take, void *context) {
   begin(connection, (mp_mysql_pending){.is_call = true, .appends_events = true, .take = take, .context = context});
 }

@@ -1,6 +1,4 @@
 /* Applies batches; makes and removes sessions and users; copies histories. */
-#include <inttypes.h>
-
 #include "base/error.h"
 #include "store/mysql/mysql.h"
 
@@ -212,19 +210,10 @@ static void update_heads(mp_mysql_connection *connection, const mp_batch *batch)
   }
 }
 
-static moonpad_status check_revisions(const mp_batch *batch, moonpad_error *error) {
-  for (size_t i = 0; i < batch->event_count; i++) {
-    if (batch->events[i].revision <= MP_MAX_REVISION) continue;
-    return mp_fail(error, MOONPAD_LIMIT, "revision %" PRId64 ": a session counts no further than %" PRId64,
-                   batch->events[i].revision, MP_MAX_REVISION);
-  }
-  return MOONPAD_OK;
-}
-
 moonpad_status mp_mysql_apply(mp_tx *base, const mp_batch *batch, moonpad_error *error) {
   mp_mysql_tx *tx = mp_mysql_tx_of(base);
   mp_mysql_connection *connection = tx->connection;
-  moonpad_status status = check_revisions(batch, error);
+  moonpad_status status = mp_remote_check_revisions(batch, error);
   if (status == MOONPAD_OK) status = mp_mysql_before_write(tx, error);
   if (status == MOONPAD_OK) status = write_keys(connection, batch, error);
   if (status == MOONPAD_OK) status = write_base_keys(connection, batch, error);

@@ -163,7 +163,7 @@ static moonpad_status check_durability(mp_postgres_connection *connection, moonp
   free(value);
   if (is_safe) return status;
   return mp_remote_is_less_durable(&connection->store->remote,
-                                   "fsync = off: a crash of its machine can lose what it has stored, or damage it",
+                                   "with fsync = off: a crash of its machine can lose what it has stored, or damage it",
                                    error);
 }
 

@@ -1,6 +1,4 @@
 /* Applies batches; makes and removes sessions and users; copies histories. */
-#include <inttypes.h>
-
 #include "base/error.h"
 #include "store/postgres/postgres.h"
 
@@ -237,19 +235,10 @@ static moonpad_status update_shared(mp_postgres_connection *connection, const mp
   return mp_postgres_send(connection, is_user ? MP_PG_UPDATE_USER : MP_PG_UPDATE_APP, &parameters, NULL, NULL, error);
 }
 
-static moonpad_status check_revisions(const mp_batch *batch, moonpad_error *error) {
-  for (size_t i = 0; i < batch->event_count; i++) {
-    if (batch->events[i].revision <= MP_MAX_REVISION) continue;
-    return mp_fail(error, MOONPAD_LIMIT, "revision %" PRId64 ": a session counts no further than %" PRId64,
-                   batch->events[i].revision, MP_MAX_REVISION);
-  }
-  return MOONPAD_OK;
-}
-
 moonpad_status mp_postgres_apply(mp_tx *base, const mp_batch *batch, moonpad_error *error) {
   mp_postgres_tx *tx = mp_postgres_tx_of(base);
   mp_postgres_connection *connection = tx->connection;
-  moonpad_status status = check_revisions(batch, error);
+  moonpad_status status = mp_remote_check_revisions(batch, error);
   if (status == MOONPAD_OK) status = mp_postgres_before_write(tx, error);
   if (status == MOONPAD_OK && batch->key_count > 0) status = write_keys(connection, batch, error);
   if (status == MOONPAD_OK && batch->base_key_count > 0) {

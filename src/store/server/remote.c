@@ -3,6 +3,7 @@
 
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -50,13 +51,20 @@ void mp_remote_close(mp_store *store) {
 moonpad_status mp_remote_is_less_durable(const mp_remote *remote, const char *what, moonpad_error *error) {
   moonpad_error reason;
   if (remote->durability != MOONPAD_DURABILITY_FULL) return MOONPAD_OK;
-  mp_fail(&reason, MOONPAD_UNSUPPORTED, "%s: the server runs with %s", remote->place, what);
+  mp_fail(&reason, MOONPAD_UNSUPPORTED, "%s: the server runs %s", remote->place, what);
   if (!remote->strict) {
     mp_log(remote->env, MOONPAD_UNSUPPORTED, reason.message);
     return MOONPAD_OK;
   }
   if (error != NULL) *error = reason;
   return MOONPAD_UNSUPPORTED;
+}
+
+moonpad_status mp_remote_note_password(mp_remote *remote, const char *given, moonpad_error *error) {
+  const char *password = given != NULL ? given : getenv("MOONPAD_PASSWORD");
+  if (password == NULL || password[0] == '\0') return MOONPAD_OK;
+  remote->password = mp_remote_copy_text(remote->env, password);
+  return remote->password == NULL ? mp_no_memory(error) : MOONPAD_OK;
 }
 
 moonpad_status mp_remote_check_open(mp_store *store, moonpad_error *error) {
@@ -124,7 +132,12 @@ void mp_remote_take(mp_remote *remote, double until, mp_remote_connection **conn
   *connection = NULL;
   failure->status = mp_pool_take(&remote->pool, until, &pooled, &failure->error);
   if (failure->status != MOONPAD_OK) return;
-  *connection = pooled != NULL ? (mp_remote_connection *)pooled : connect_and_start(remote, failure);
+  *connection = (mp_remote_connection *)pooled;
+  if (pooled != NULL && !remote->ops->is_connected(*connection)) {
+    remote->ops->disconnect(*connection);
+    *connection = NULL;
+  }
+  if (*connection == NULL) *connection = connect_and_start(remote, failure);
   if (*connection == NULL) mp_pool_give_back(&remote->pool, NULL);
 }
 

@@ -9,6 +9,7 @@
 #ifndef MP_STORE_SERVER_REMOTE_H
 #define MP_STORE_SERVER_REMOTE_H
 
+#include "base/buffer.h"
 #include "store/server/plan_queue.h"
 #include "store/server/pool.h"
 #include "store/store.h"
@@ -53,9 +54,10 @@ typedef struct mp_remote_attempt {
   bool is_snapshot;          /* it reads, and puts more than one question */
   bool is_hurried;           /* it is tried once, and waits for no connection */
   mp_remote_failure failure; /* the store's own */
-  /* A COMMIT was sent and not answered; this is what it noted. */
+  /* A COMMIT was sent and not answered; this is what it noted, and where, if a store must know. */
   bool is_unknown;
   int64_t slot, number;
+  mp_buffer where;
 } mp_remote_attempt;
 
 /* What knows the server. */
@@ -67,7 +69,7 @@ typedef struct mp_remote_ops {
   /* From now on it is used for `run` and the others. Why not is in connection->failure. */
   moonpad_status (*start)(mp_remote_connection *connection, moonpad_error *error);
   void (*disconnect)(mp_remote_connection *connection);
-  /* False: its client's library has given it up. */
+  /* False: its client's library has given it up, or the store is at another host now. */
   bool (*is_connected)(const mp_remote_connection *connection);
   /*
   ** Runs a transaction function once, to COMMIT or ROLLBACK, and returns what it has returned, or
@@ -125,6 +127,8 @@ void mp_remote_close(mp_store *store);
 ** makes that a failure, otherwise the log is told. Errors: unsupported.
 */
 moonpad_status mp_remote_is_less_durable(const mp_remote *remote, const char *what, moonpad_error *error);
+/* Keeps the password of a URL, or else that of the environment. Errors: no_memory. */
+moonpad_status mp_remote_note_password(mp_remote *remote, const char *given, moonpad_error *error);
 /* For a call that needs no connection. Errors: closed. */
 moonpad_status mp_remote_check_open(mp_store *store, moonpad_error *error);
 
@@ -160,6 +164,9 @@ moonpad_status mp_remote_write(mp_store *store, mp_tx_function function, void *c
 moonpad_status mp_remote_write_in_a_hurry(mp_store *store, mp_tx_function function, void *context,
                                           moonpad_error *error);
 moonpad_status mp_remote_read(mp_store *store, mp_tx_function function, void *context, moonpad_error *error);
+
+/* mp_tx_ops.apply: a revision above MP_MAX_REVISION is MOONPAD_LIMIT. */
+moonpad_status mp_remote_check_revisions(const mp_batch *batch, moonpad_error *error);
 
 /* ---- plans.c ---- */
 

@@ -5,11 +5,21 @@
 ** again might do it twice. So each transaction that writes notes a number on the server, and the
 ** number is asked for.
 */
+#include <inttypes.h>
 #include <stdio.h>
 
 #include "base/condition.h"
 #include "base/error.h"
 #include "store/server/remote.h"
+
+moonpad_status mp_remote_check_revisions(const mp_batch *batch, moonpad_error *error) {
+  for (size_t i = 0; i < batch->event_count; i++) {
+    if (batch->events[i].revision <= MP_MAX_REVISION) continue;
+    return mp_fail(error, MOONPAD_LIMIT, "revision %" PRId64 ": a session counts no further than %" PRId64,
+                   batch->events[i].revision, MP_MAX_REVISION);
+  }
+  return MOONPAD_OK;
+}
 
 /* ---- one attempt ---- */
 
@@ -89,7 +99,9 @@ static moonpad_status try_until(mp_remote_attempt *once, mp_remote *remote) {
 static moonpad_status run_call(mp_remote_attempt *once, mp_remote *remote) {
   moonpad_status status = mp_pool_enter(&remote->pool, once->error);
   if (status != MOONPAD_OK) return status;
+  mp_buffer_init(&once->where, remote->env);
   status = try_until(once, remote);
+  mp_buffer_free(&once->where);
   mp_pool_leave(&remote->pool);
   return status;
 }

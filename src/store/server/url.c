@@ -2,6 +2,7 @@
 #include "store/server/url.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -227,6 +228,17 @@ moonpad_status mp_url_split(mp_env *env, const char *url, const char *expected, 
   moonpad_status status = split(env, (moonpad_string){url + 2, strlen(url + 2)}, expected, parts, error);
   if (status != MOONPAD_OK) mp_url_free_parts(env, parts);
   return status;
+}
+
+size_t mp_url_write_hosts(const mp_url_parts *parts, char *text, size_t size) {
+  size_t length = 0;
+  for (size_t i = 0; i < parts->host_count && length + 1 < size; i++) {
+    char port[8] = "";
+    if (parts->hosts[i].port != 0) snprintf(port, sizeof port, ":%d", parts->hosts[i].port);
+    length +=
+        (size_t)snprintf(text + length, size - length, "%s%.60s%s", i == 0 ? "" : ",", parts->hosts[i].name, port);
+  }
+  return length < size ? length : size - 1;
 }
 
 void mp_url_free_parts(mp_env *env, mp_url_parts *parts) {

@@ -48,6 +48,8 @@ typedef struct mp_url_parts {
 */
 moonpad_status mp_url_split(mp_env *env, const char *url, const char *expected, mp_url_parts *parts,
                             moonpad_error *error);
+/* "HOST:PORT,HOST" for messages, cut where there is no room. Returns its length. */
+size_t mp_url_write_hosts(const mp_url_parts *parts, char *text, size_t size);
 void mp_url_free_parts(mp_env *env, mp_url_parts *parts);
 
 /* Is it this machine? A socket's path is, too, and an empty name. */

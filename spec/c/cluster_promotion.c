@@ -1,0 +1,115 @@
+/*
+** A primary of MariaDB, and a replica that is made the primary when the first one dies. Both stand
+** in the URL.
+*/
+#include <stdio.h>
+
+#include "base/condition.h"
+#include "mysql_support.h"
+#include "server_faults.h"
+#include "server_support.h"
+
+#define SCRIPT "spec/servers/mariadb.sh"
+
+typedef struct pair {
+  own_server primary, replica;
+  char url[256];
+  moonpad_service *service;
+} pair;
+
+static void open_pair(pair *servers) {
+  own_server_make(&servers->primary, SCRIPT, "primary", "");
+  own_server_make(&servers->replica, SCRIPT, "replica", servers->primary.folder);
+  snprintf(servers->url, sizeof servers->url, "mysql://moonpad:secret@127.0.0.1:%d,127.0.0.1:%d/moonpad",
+           atoi(linked_port_in(servers->primary.url)), atoi(linked_port_in(servers->replica.url)));
+  OK(faults_open(servers->url, 60000, &servers->service));
+}
+
+static void close_pair(pair *servers) {
+  moonpad_service_release(servers->service);
+  own_server_end(&servers->replica);
+  own_server_end(&servers->primary);
+}
+
+static long number_on_replica(const pair *servers, const char *sql) {
+  return mysql_number(strchr(servers->replica.url, ':') + 1, sql);
+}
+
+/* Until all writers have a session, there as well. */
+static void wait_for_sessions(const pair *servers) {
+  for (int tries = 0; tries < 3000; tries++) {
+    if (number_on_replica(servers, "SELECT COUNT(*) FROM moonpad_sessions") == WRITERS) return;
+    pause_for(10);
+  }
+  fail_msg("the replica does not follow");
+}
+
+static void promote(pair *servers) {
+  own_server_run(&servers->primary, "kill", "");
+  own_server_run(&servers->replica, "promote", "");
+  double promoted = mp_monotonic();
+  moonpad_session *session = NULL;
+  moonpad_session_name name = host_name("after");
+  OK(moonpad_create_session(servers->service, &name, T("{}"), &session, &failure));
+  print_message("goes on after %.1f s\n", mp_monotonic() - promoted);
+  assert_true(mp_monotonic() - promoted < 10);
+  moonpad_session_free(session);
+  pause_for(500);
+}
+
+static void expect_read_only(const pair *servers) {
+  moonpad_service *service = NULL;
+  FAILS(MOONPAD_STORAGE, faults_open(servers->replica.url, 100, &service));
+  if (strstr(failure.message, "read-only") == NULL) fail_msg("%s", failure.message);
+}
+
+/* A commit waits until the replica has it, so that has all that was acknowledged. */
+static void test_a_promoted_replica_has_all(void **state) {
+  (void)state;
+  pair servers;
+  writer writers[WRITERS];
+  atomic_bool ends = false;
+  open_pair(&servers);
+  expect_read_only(&servers);
+  writers_start(writers, servers.service, &ends);
+  wait_for_sessions(&servers);
+  pause_for(500);
+  promote(&servers);
+  atomic_store(&ends, true);
+  writers_check(writers, servers.service);
+  for (int i = 0; i < WRITERS; i++) assert_int_equal(writers[i].unknown, 0);
+  close_pair(&servers);
+}
+
+/* It has stopped to follow: the last events are missing, whole ones, and everybody goes on. */
+static void test_a_promoted_replica_lacks_whole_events(void **state) {
+  (void)state;
+  pair servers;
+  writer writers[WRITERS];
+  atomic_bool ends = false;
+  open_pair(&servers);
+  writers_start(writers, servers.service, &ends);
+  wait_for_sessions(&servers);
+  own_server_run(&servers.replica, "sql", "'STOP SLAVE IO_THREAD'");
+  long known = number_on_replica(&servers, "SELECT COUNT(*) FROM moonpad_events");
+  pause_for(500);
+  promote(&servers);
+  atomic_store(&ends, true);
+  writers_check_what_is_left(writers, servers.service);
+  assert_true(number_on_replica(&servers, "SELECT COUNT(*) FROM moonpad_events") > known);
+  int64_t stored = 0;
+  for (int i = 0; i < WRITERS; i++) stored += writers[i].stored;
+  assert_true(stored > number_on_replica(&servers, "SELECT COUNT(*) FROM moonpad_events"));
+  assert_int_equal(number_on_replica(&servers, "SELECT COUNT(*) FROM moonpad_sessions s WHERE revision <>"
+                                               " (SELECT COUNT(*) FROM moonpad_events WHERE session = s.id)"),
+                   0);
+  close_pair(&servers);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_a_promoted_replica_has_all),
+      cmocka_unit_test(test_a_promoted_replica_lacks_whole_events),
+  };
+  return cmocka_run_group_tests_name("promotion", tests, NULL, NULL);
+}

@@ -1,0 +1,586 @@
+/*
+** Redis: scripts, hosts and replicas, what it has no room for or does not allow, its keys. What
+** every server has to stand is in test_server_faults.c.
+*/
+#include <stdio.h>
+
+#include "base/condition.h"
+#include "redis_support.h"
+#include "server_faults.h"
+#include "server_support.h"
+
+#define COUNT(array) (sizeof(array) / sizeof *(array))
+#define SCRIPT       "spec/servers/redis.sh"
+
+static const char *behind_scheme(const host *self) {
+  return strchr(self->url, ':') + 1;
+}
+
+static void says(const char *text) {
+  if (strstr(failure.message, text) == NULL) fail_msg("no \"%s\" in: %s", text, failure.message);
+}
+
+/* A server that has forgotten the scripts is told them again. */
+static void test_forgotten_scripts(void **state) {
+  (void)state;
+  own_server server;
+  moonpad_service *service = NULL;
+  moonpad_session *session = NULL, *other = NULL;
+  moonpad_session_name name = host_name("s");
+  own_server_make(&server, SCRIPT, "start", "");
+  OK(faults_open(server.url, 1000, &service));
+  OK(moonpad_create_session(service, &name, T("{}"), &session, &failure));
+  own_server_run(&server, "run", "script flush");
+  for (int i = 0; i < 100; i++) {
+    OK(moonpad_append_event_async(session, T("{\"author\":\"a\"}"), NULL, NULL, &failure));
+    if (i % 10 == 0) own_server_run(&server, "run", "script flush");
+  }
+  OK(moonpad_refresh(session, &failure));
+  assert_int_equal(moonpad_session_revision(session), 100);
+  own_server_run(&server, "run", "script flush");
+  OK(moonpad_get_session(service, &name, NULL, &other, &failure));
+  assert_int_equal(host_event_count(other), 100);
+  moonpad_session_free(other);
+  moonpad_session_free(session);
+  moonpad_service_release(service);
+  own_server_end(&server);
+}
+
+static void test_an_old_server_is_refused(void **state) {
+  (void)state;
+  linked scene;
+  linked_open(&scene, "redis:", "");
+  moonpad_service *service = NULL;
+  char version[16], text[64], other[64];
+  const char *found = strstr(redis_run(behind_scheme(scene.self), "HELLO", "2", NULL), "version ");
+  assert_true(found != NULL && sscanf(found, "version %15s", version) == 1);
+  int bytes = snprintf(text, sizeof text, "version\r\n$%zu\r\n%c.", strlen(version), version[0]);
+  snprintf(other, sizeof other, "version\r\n$%zu\r\n5.", strlen(version));
+  link_replace(scene.link, text, other, (size_t)bytes);
+  FAILS(MOONPAD_UNSUPPORTED, moonpad_open(T(scene.self->url), &scene.self->options, &service, &failure));
+  says("needs 6.0");
+  linked_close(&scene);
+}
+
+/* ---- others at the same time ---- */
+
+#define SESSIONS 20
+
+static void count_stored(void *context, moonpad_session *session, const moonpad_event *event,
+                         const moonpad_error *error) {
+  (void)session, (void)event;
+  if (error != NULL) fail_msg("%s", error->message);
+  ++*(int *)context;
+}
+
+/* Appends that wait while the server lets nobody write go there in one round trip. */
+static void test_a_batch_takes_one_round_trip(void **state) {
+  (void)state;
+  own_server server;
+  moonpad_service *service = NULL;
+  moonpad_session *sessions[SESSIONS];
+  char url[300], id[16];
+  int stored = 0;
+  own_server_make(&server, SCRIPT, "start", "");
+  test_link *link = link_open(atoi(linked_port_in(server.url)));
+  assert_non_null(link);
+  snprintf(url, sizeof url, "redis://:secret@127.0.0.1:%d/0", link_port(link));
+  OK(faults_open(url, 30000, &service));
+  for (int i = 0; i < SESSIONS; i++) {
+    snprintf(id, sizeof id, "s%d", i);
+    moonpad_session_name name = {T(i % 2 == 0 ? "app" : "other"), T("u"), T(id)};
+    OK(moonpad_create_session(service, &name, T("{}"), &sessions[i], &failure));
+  }
+  own_server_run(&server, "run", "client pause 60000 write");
+  long before = link_round_trips(link);
+  for (int i = 0; i < SESSIONS; i++) {
+    const char *event = "{\"author\":\"a\",\"actions\":{\"stateDelta\":{\"k\":1,\"user:k\":1,\"app:k\":1}}}";
+    OK(moonpad_append_event_async(sessions[i], moonpad_text(event), count_stored, &stored, &failure));
+    /* The first one keeps the worker. */
+    for (double until = mp_monotonic() + 60; i == 0 && link_round_trips(link) == before;) {
+      assert_true(mp_monotonic() < until);
+    }
+  }
+  own_server_run(&server, "run", "client unpause");
+  while (stored < SESSIONS) assert_true(moonpad_poll(service, TIMEOUT_MS) > 0);
+  assert_int_equal(link_round_trips(link) - before, 2);
+  for (int i = 0; i < SESSIONS; i++) moonpad_session_free(sessions[i]);
+  moonpad_service_release(service);
+  link_close(link);
+  own_server_end(&server);
+}
+
+typedef struct appender {
+  pthread_t thread;
+  moonpad_service *service;
+  atomic_bool ends;
+  int appended;
+} appender;
+
+static void *append_on(void *context) {
+  appender *self = context;
+  moonpad_session_name name = host_name("s");
+  moonpad_session *session = NULL;
+  moonpad_error error;
+  bool is_well = moonpad_get_session(self->service, &name, NULL, &session, &error) == MOONPAD_OK;
+  while (is_well && !atomic_load(&self->ends)) {
+    is_well = moonpad_append_event(session, T("{\"author\":\"b\"}"), NULL, &error) == MOONPAD_OK;
+    self->appended += is_well;
+  }
+  if (!is_well) fprintf(stderr, "%s\n", error.message);
+  moonpad_session_free(session);
+  return NULL;
+}
+
+/* A session that grows all the time can be forked all the same. */
+static void test_a_session_that_grows_can_be_forked(void **state) {
+  host *self = *state;
+  appender other = {.ends = false};
+  moonpad_session *session = host_create(self, "s", "{\"k\":1}"), *fork = NULL;
+  host_append(session, "{\"k\":2}");
+  self->options.busy_timeout_ms = 300;
+  OK(moonpad_open(T(self->url), &self->options, &other.service, &failure));
+  assert_int_equal(pthread_create(&other.thread, NULL, append_on, &other), 0);
+  for (int i = 0; i < 20; i++) {
+    char id[16];
+    snprintf(id, sizeof id, "f%d", i);
+    OK(moonpad_refresh(session, &failure));
+    int64_t revision = moonpad_session_revision(session);
+    OK(moonpad_fork(session, revision, T(id), &fork, &failure));
+    assert_int_equal(moonpad_session_revision(fork), revision);
+    assert_int_equal(host_event_count(fork), revision);
+    STATE(fork, "{\"k\":2}");
+    moonpad_session_free(fork);
+  }
+  atomic_store(&other.ends, true);
+  pthread_join(other.thread, NULL);
+  assert_true(other.appended > 20);
+  moonpad_session_free(session);
+  moonpad_service_release(other.service);
+}
+
+/* ---- several hosts ---- */
+
+/* Of two hosts the first is not there, and of two the first may not be written to. */
+static void test_the_host_that_can_be_written_to_is_found(void **state) {
+  (void)state;
+  own_server server, replica;
+  char url[300];
+  moonpad_service *service = NULL;
+  own_server_make(&server, SCRIPT, "start", "");
+  own_server_make(&replica, SCRIPT, "replica", server.folder);
+  int port = atoi(linked_port_in(server.url)), other = atoi(linked_port_in(replica.url));
+  snprintf(url, sizeof url, "redis://:secret@127.0.0.1:1,127.0.0.1:%d/0", port);
+  OK(faults_open(url, 1000, &service));
+  moonpad_service_release(service);
+  snprintf(url, sizeof url, "redis://:secret@127.0.0.1:%d,127.0.0.1:%d", other, port);
+  OK(faults_open(url, 1000, &service));
+  moonpad_service_release(service);
+  FAILS(MOONPAD_STORAGE, faults_open(replica.url, 100, &service));
+  says("read-only");
+  own_server_end(&replica);
+  own_server_end(&server);
+}
+
+static void test_a_socket(void **state) {
+  (void)state;
+  own_server server;
+  const char *const formats[] = {"redis+unix://:secret@%s/socket?db=2&prefix=x", "redis+unix:%s/socket?db=2&prefix=x"};
+  moonpad_session_name name = host_name("s");
+  moonpad_session *session = NULL;
+  own_server_make(&server, SCRIPT, "start", "");
+  for (size_t i = 0; i < COUNT(formats); i++) {
+    char url[200];
+    moonpad_service *service = NULL;
+    snprintf(url, sizeof url, formats[i], server.folder);
+    if (i == 1) setenv("MOONPAD_PASSWORD", "secret", 1);
+    OK(faults_open(url, 1000, &service));
+    unsetenv("MOONPAD_PASSWORD");
+    if (i == 0) OK(moonpad_create_session(service, &name, T("{\"k\":1}"), &session, &failure));
+    if (i == 1) OK(moonpad_get_session(service, &name, NULL, &session, &failure));
+    STATE(session, "{\"k\":1}");
+    moonpad_session_free(session);
+    moonpad_service_release(service);
+  }
+  own_server_end(&server);
+}
+
+static void test_replicas_are_waited_for(void **state) {
+  (void)state;
+  own_server server, replica;
+  char url[300];
+  moonpad_service *service = NULL;
+  moonpad_session *session = NULL;
+  moonpad_session_name name = host_name("s");
+  own_server_make(&server, SCRIPT, "start", "");
+  own_server_make(&replica, SCRIPT, "replica", server.folder);
+  snprintf(url, sizeof url, "%s?replicas=1", server.url);
+  OK(faults_open(url, 3000, &service));
+  OK(moonpad_create_session(service, &name, T("{\"k\":1}"), &session, &failure));
+  host_append(session, "{\"k\":2}");
+  moonpad_service_release(service);
+  moonpad_session_free(session);
+  own_server_end(&replica);
+  OK(faults_open(url, 100, &service));
+  OK(moonpad_get_session(service, &name, NULL, &session, &failure));
+  FAILS(MOONPAD_BUSY, moonpad_append_event(session, T("{\"id\":\"e\",\"author\":\"a\"}"), NULL, &failure));
+  says("it is stored, but 0 replicas have it, not 1");
+  FAILS(MOONPAD_BUSY, moonpad_update_user_state(service, T("app"), T("u"), T("{\"x\":1}"), T("[]"), &failure));
+  OK(moonpad_append_event(session, T("{\"id\":\"e\",\"author\":\"a\"}"), NULL, &failure));
+  assert_int_equal(moonpad_session_revision(session), 2);
+  moonpad_session_free(session);
+  moonpad_service_release(service);
+  own_server_end(&server);
+}
+
+/* The primary becomes a replica under a service that is open, and a primary again. */
+static void test_a_server_that_is_read_only_for_a_while_is_waited_for(void **state) {
+  (void)state;
+  own_server server;
+  moonpad_service *service = NULL;
+  moonpad_session *session = NULL;
+  moonpad_session_name name = host_name("s");
+  own_server_make(&server, SCRIPT, "start", "");
+  OK(faults_open(server.url, 300, &service));
+  OK(moonpad_create_session(service, &name, T("{}"), &session, &failure));
+  own_server_run(&server, "run", "replicaof 127.0.0.1 1");
+  FAILS(MOONPAD_STORAGE, moonpad_append_event(session, T("{\"author\":\"a\"}"), NULL, &failure));
+  says("read-only");
+  own_server_run(&server, "run", "replicaof no one");
+  host_append(session, "{\"k\":1}");
+  assert_int_equal(moonpad_session_revision(session), 1);
+  moonpad_session_free(session);
+  moonpad_service_release(service);
+  own_server_end(&server);
+}
+
+/* Two connections are all that the server has, and the pool would take eight. */
+static void test_a_server_without_free_connections_is_waited_for(void **state) {
+  (void)state;
+  own_server server;
+  own_server_make(&server, SCRIPT, "start", "maxclients 2");
+  faults_wait_for_a_connection(server.url, "maxclients");
+  own_server_end(&server);
+}
+
+/* ---- memory, durability ---- */
+
+static moonpad_status append_bytes(moonpad_session *session, size_t bytes) {
+  char *event = malloc(bytes + 100);
+  assert_non_null(event);
+  int length = snprintf(event, 100, "{\"author\":\"a\",\"actions\":{\"stateDelta\":{\"k\":\"");
+  memset(event + length, 'x', bytes);
+  strcpy(event + (size_t)length + bytes, "\"}}}");
+  moonpad_status status = moonpad_append_event(session, moonpad_text(event), NULL, &failure);
+  free(event);
+  return status;
+}
+
+/* At a write of any kind: nothing of it is stored, and all goes on when there is room again. */
+static void test_a_full_server_stores_all_or_nothing(void **state) {
+  (void)state;
+  own_server server;
+  moonpad_service *service = NULL;
+  moonpad_session *session = NULL, *again = NULL;
+  moonpad_session_name name = host_name("s"), other = host_name("t"), gone = host_name("gone");
+  moonpad_status status = MOONPAD_OK;
+  int64_t stored = 0;
+  bool existed = false;
+  own_server_make(&server, SCRIPT, "start", "maxmemory 4mb");
+  OK(faults_open(server.url, 300, &service));
+  OK(moonpad_create_session(service, &gone, T("{\"k\":0}"), &session, &failure));
+  moonpad_session_free(session);
+  OK(moonpad_create_session(service, &name, T("{\"k\":0}"), &session, &failure));
+  for (; status == MOONPAD_OK && stored < 1000; stored++) status = append_bytes(session, 50000);
+  assert_int_equal(status, MOONPAD_STORAGE);
+  says("memory is full");
+  own_server_run(&server, "run", "config set maxmemory 1mb");
+  FAILS(MOONPAD_STORAGE, moonpad_create_session(service, &other, T("{\"user:n\":1}"), &again, &failure));
+  FAILS(MOONPAD_STORAGE, moonpad_update_user_state(service, T("app"), T("u"), T("{\"x\":1}"), T("[]"), &failure));
+  /* What is there can be read, and deleted. */
+  OK(moonpad_delete_session(service, &gone, &existed, &failure));
+  assert_true(existed);
+  OK(moonpad_get_session(service, &name, NULL, &again, &failure));
+  assert_int_equal(moonpad_session_revision(again), stored - 1);
+  assert_int_equal(host_event_count(again), stored - 1);
+  moonpad_session_free(again);
+  own_server_run(&server, "run", "config set maxmemory 100mb");
+  host_append(session, "{\"k\":1}");
+  assert_int_equal(moonpad_session_revision(session), stored);
+  FAILS(MOONPAD_NOT_FOUND, moonpad_get_session(service, &other, NULL, &again, &failure));
+  moonpad_session_free(session);
+  moonpad_service_release(service);
+  own_server_end(&server);
+}
+
+static void test_durability_is_the_servers(void **state) {
+  host *self = *state;
+  own_server server;
+  char url[300];
+  moonpad_service *service = NULL;
+  int before = self->warnings;
+  own_server_make(&server, SCRIPT, "start", "appendfsync everysec");
+  OK(moonpad_open(T(server.url), &self->options, &service, &failure));
+  assert_int_equal(self->warnings, before + 1);
+  assert_non_null(strstr(self->last_said, "without appendfsync always"));
+  moonpad_service_release(service);
+  snprintf(url, sizeof url, "%s?strict=1", server.url);
+  FAILS(MOONPAD_UNSUPPORTED, moonpad_open(T(url), &self->options, &service, &failure));
+  says("without appendfsync always");
+  own_server_run(&server, "run", "config set maxmemory-policy allkeys-lru");
+  FAILS(MOONPAD_UNSUPPORTED, moonpad_open(T(url), &self->options, &service, &failure));
+  says("maxmemory-policy");
+  own_server_run(&server, "run", "config set maxmemory-policy noeviction");
+  own_server_run(&server, "run", "config set appendonly no");
+  FAILS(MOONPAD_UNSUPPORTED, moonpad_open(T(url), &self->options, &service, &failure));
+  says("without appendonly");
+  self->options.durability = MOONPAD_DURABILITY_NORMAL;
+  OK(moonpad_open(T(url), &self->options, &service, &failure));
+  moonpad_service_release(service);
+  own_server_end(&server);
+}
+
+/* ---- accounts ---- */
+
+static void test_an_account_without_rights_is_told(void **state) {
+  (void)state;
+  own_server server;
+  char url[300];
+  moonpad_service *service = NULL;
+  own_server_make(&server, SCRIPT, "start", "");
+  own_server_run(&server, "run", "acl setuser poor on '>secret' '~*' +@all -eval -evalsha -config -info");
+  snprintf(url, sizeof url, "redis://poor:secret@127.0.0.1:%d", atoi(linked_port_in(server.url)));
+  FAILS(MOONPAD_UNSUPPORTED, faults_open(url, 1000, &service));
+  says("eval");
+  /* Whoever may not load scripts, or ask for settings, does without. */
+  own_server_run(&server, "run", "acl setuser poor +eval +evalsha -script");
+  OK(faults_open(url, 1000, &service));
+  moonpad_session *session = NULL;
+  moonpad_session_name name = host_name("s");
+  OK(moonpad_create_session(service, &name, T("{\"k\":1}"), &session, &failure));
+  host_append(session, "{\"k\":2,\"user:k\":2,\"app:k\":2}");
+  own_server_run(&server, "run", "acl setuser poor -xadd");
+  FAILS(MOONPAD_UNSUPPORTED, moonpad_append_event(session, T("{\"author\":\"a\"}"), NULL, &failure));
+  moonpad_session_free(session);
+  moonpad_service_release(service);
+  own_server_end(&server);
+}
+
+static void test_a_wrong_password_is_told_without_it(void **state) {
+  host *self = *state;
+  char url[300], *found;
+  moonpad_service *service = NULL;
+  strcpy(url, self->url);
+  found = strstr(url, "secret");
+  assert_non_null(found);
+  memcpy(found, "s3cr3t", 6);
+  FAILS(MOONPAD_STORAGE, faults_open(url, 1000, &service));
+  says("refuses the user or the password");
+  assert_null(strstr(failure.message, "s3cr3t"));
+  memmove(found - 1, found + 7, strlen(found + 7) + 1);
+  FAILS(MOONPAD_STORAGE, faults_open(url, 1000, &service));
+  says("refuses the user or the password");
+}
+
+/* ---- keys ---- */
+
+static void test_keys_of_others_are_refused(void **state) {
+  host *self = *state;
+  const char *rest = behind_scheme(self);
+  moonpad_service *service = NULL;
+  char url[300];
+  redis_run(rest, "SET", "#schema", "2", NULL);
+  FAILS(MOONPAD_UNSUPPORTED, faults_open(self->url, 1000, &service));
+  says("newer moonpad: schema 2");
+  redis_run(rest, "SET", "#schema", "what?", NULL);
+  FAILS(MOONPAD_CORRUPT, faults_open(self->url, 1000, &service));
+  redis_run(rest, "DEL", "#schema", NULL);
+  snprintf(url, sizeof url, "%s&migrate=off", self->url);
+  FAILS(MOONPAD_UNSUPPORTED, faults_open(url, 1000, &service));
+  says("migrate=off");
+  assert_int_equal(redis_number(rest, "EXISTS", "#schema"), 0);
+}
+
+static void test_a_damaged_session_is_told(void **state) {
+  host *self = *state;
+  const char *rest = behind_scheme(self);
+  moonpad_session *session = host_create(self, "s", "{\"k\":1}"), *other = NULL;
+  moonpad_session_name name = host_name("s");
+  char key[64];
+  snprintf(key, sizeof key, "#{app}:%s:v", redis_run(rest, "HGET", "#{app}:s:u:s", "n", NULL));
+  redis_run(rest, "HSET", key, "k", "{not", NULL);
+  FAILS(MOONPAD_CORRUPT, moonpad_get_session(self->service, &name, NULL, &other, &failure));
+  redis_run(rest, "SET", key, "x", NULL);
+  FAILS(MOONPAD_CORRUPT, moonpad_get_session(self->service, &name, NULL, &other, &failure));
+  says("a key holds what moonpad has not put there");
+  moonpad_session_free(session);
+}
+
+/* ---- odd names ---- */
+
+static const char *const odd_names[] = {"a",   "a:b", "a:b{c}*", "{a}",      "a%3Ab", "%",   "l",
+                                        "u:l", ":",   "a b",     "\xc3\xa9", "A",     "a:v", "n"};
+
+/* Nothing in a name is syntax: each app, user and session of such names is one of its own. */
+static void test_names_are_never_syntax(void **state) {
+  host *self = *state;
+  for (size_t i = 0; i < COUNT(odd_names); i++) {
+    for (size_t j = 0; j < COUNT(odd_names); j++) {
+      moonpad_session_name name = {T(odd_names[i]), T(odd_names[j]), T(odd_names[(i + j) % COUNT(odd_names)])};
+      moonpad_session *session = NULL;
+      char delta[100];
+      snprintf(delta, sizeof delta, "{\"k\\u0000:{}\":%zu,\"user:\\u0000\":%zu,\"app:*\":%zu}", i, j, i);
+      OK(moonpad_create_session(self->service, &name, T("{}"), &session, &failure));
+      host_append(session, delta);
+      moonpad_session_free(session);
+    }
+  }
+  for (size_t i = 0; i < COUNT(odd_names); i++) {
+    moonpad_session_list *list = NULL;
+    OK(moonpad_list_sessions(self->service, T(odd_names[i]), NULL, &list, &failure));
+    assert_int_equal(moonpad_session_list_count(list), COUNT(odd_names));
+    moonpad_session_list_free(list);
+    for (size_t j = 0; j < COUNT(odd_names); j++) {
+      moonpad_session_name name = {T(odd_names[i]), T(odd_names[j]), T(odd_names[(i + j) % COUNT(odd_names)])};
+      moonpad_session *session = NULL;
+      char expected[100];
+      snprintf(expected, sizeof expected, "{\"app:*\":%zu,\"k\\u0000:{}\":%zu,\"user:\\u0000\":%zu}", i, i, j);
+      OK(moonpad_get_session(self->service, &name, NULL, &session, &failure));
+      STATE(session, expected);
+      assert_int_equal(host_event_count(session), 1);
+      moonpad_session_free(session);
+    }
+  }
+}
+
+/* ---- many, and much ---- */
+
+/* More keys and values than a Lua function takes arguments, in one call. */
+static void test_many_keys_in_one_call(void **state) {
+  host *self = *state;
+  moonpad_session_name name = host_name("s");
+  moonpad_session *session = NULL;
+  enum { KEYS = 20000 };
+  char *json = malloc(KEYS * 20), *at = json;
+  assert_non_null(json);
+  for (int i = 0; i < KEYS; i++) at += sprintf(at, "%c\"%s%d\":%d", i == 0 ? '{' : ',', i % 2 ? "user:k" : "k", i, i);
+  strcpy(at, "}");
+  OK(moonpad_create_session(self->service, &name, moonpad_text(json), &session, &failure));
+  moonpad_session *other = host_get(self, "s");
+  char *event = malloc(KEYS * 20 + 100);
+  assert_non_null(event);
+  sprintf(event, "{\"author\":\"a\",\"actions\":{\"stateDelta\":%s}}", json);
+  OK(moonpad_append_event(session, moonpad_text(event), NULL, &failure));
+  free(event);
+  OK(moonpad_refresh(other, &failure));
+  assert_int_equal(host_read(other, "user:k19999", "").as.integer, KEYS - 1);
+  moonpad_session_free(session);
+  moonpad_session_free(other);
+  free(json);
+}
+
+/* ---- long histories: they go to the server in parts, before the commit ---- */
+
+#define LONG 2500
+
+typedef struct lines {
+  char **text;
+  size_t count, next;
+} lines;
+
+static bool keep_line(void *context, moonpad_string line) {
+  lines *kept = context;
+  kept->text[kept->count] = strndup(line.data, line.length);
+  return kept->text[kept->count++] != NULL;
+}
+
+static bool next_line(void *context, moonpad_string *line) {
+  lines *kept = context;
+  if (kept->next == kept->count) return false;
+  *line = moonpad_text(kept->text[kept->next++]);
+  return true;
+}
+
+static void expect_long(moonpad_session *session) {
+  assert_int_equal(moonpad_session_revision(session), LONG);
+  assert_int_equal(host_event_count(session), LONG);
+  for (size_t i = 0; i < LONG; i += 499) {
+    moonpad_event *event = NULL;
+    char id[16];
+    snprintf(id, sizeof id, "e%zu", i);
+    OK(moonpad_session_event(session, i, &event, &failure));
+    assert_string_equal(host_in_event(event, "id"), id);
+    moonpad_event_free(event);
+  }
+  FAILS(MOONPAD_ALREADY_EXISTS, moonpad_append_event(session, T("{\"id\":\"e7\",\"author\":\"b\"}"), NULL, &failure));
+}
+
+static long count_keys(const host *self) {
+  return atol(redis_run(behind_scheme(self), "EVAL", "return #redis.call('KEYS', ARGV[1] .. '*')", "0", "#", NULL));
+}
+
+/* Nothing expires of what is stored, and nothing is left of what is not. */
+static void test_long_histories(void **state) {
+  host *self = *state;
+  moonpad_session *session = host_create(self, "s", "{}"), *made = NULL;
+  moonpad_session_name name = host_name("imported");
+  lines kept = {.text = calloc(LONG + 1, sizeof(char *))};
+  assert_non_null(kept.text);
+  for (int i = 0; i < LONG; i++) {
+    char event[100];
+    snprintf(event, sizeof event, "{\"id\":\"e%d\",\"author\":\"a\",\"actions\":{\"stateDelta\":{\"k\":%d}}}", i, i);
+    OK(moonpad_append_event_async(session, moonpad_text(event), NULL, NULL, &failure));
+  }
+  OK(moonpad_refresh(session, &failure));
+  OK(moonpad_fork(session, LONG, T("forked"), &made, &failure));
+  expect_long(made);
+  moonpad_session_free(made);
+  OK(moonpad_export_session(session, keep_line, &kept, &failure));
+  OK(moonpad_import_session(self->service, &name, next_line, &kept, &made, &failure));
+  expect_long(made);
+  moonpad_session_free(made);
+  const char *lasting = "local n = 0 for _, key in ipairs(redis.call('KEYS', ARGV[1] .. '{*')) do if "
+                        "redis.call('TTL', key) ~= -1 and not string.find(key, '}:c:') then n = n + 1 end end return n";
+  assert_int_equal(atol(redis_run(behind_scheme(self), "EVAL", lasting, "0", "#", NULL)), 0);
+  long keys = count_keys(self);
+  moonpad_session_free(session);
+  self->options.max_sessions_per_user = 3;
+  host_reopen(self);
+  session = host_get(self, "s");
+  kept.next = 0;
+  name.session_id = T("again");
+  FAILS(MOONPAD_LIMIT, moonpad_fork(session, LONG, T("again"), &made, &failure));
+  FAILS(MOONPAD_LIMIT, moonpad_import_session(self->service, &name, next_line, &kept, &made, &failure));
+  /* But the one that the new pool has left. */
+  assert_true(count_keys(self) <= keys + 1);
+  moonpad_session_free(session);
+  for (size_t i = 0; i < kept.count; i++) free(kept.text[i]);
+  free(kept.text);
+}
+
+#define OWN(test)                                                                                                      \
+  { #test " on redis:", test, NULL, NULL, NULL }
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      OWN(test_forgotten_scripts),
+      OWN(test_an_old_server_is_refused),
+      OWN(test_a_batch_takes_one_round_trip),
+      ON_STORE(test_a_session_that_grows_can_be_forked, "redis:"),
+      OWN(test_the_host_that_can_be_written_to_is_found),
+      OWN(test_a_socket),
+      OWN(test_replicas_are_waited_for),
+      OWN(test_a_server_that_is_read_only_for_a_while_is_waited_for),
+      OWN(test_a_server_without_free_connections_is_waited_for),
+      OWN(test_a_full_server_stores_all_or_nothing),
+      OWN(test_an_account_without_rights_is_told),
+      ON_STORE(test_durability_is_the_servers, "redis:"),
+      ON_STORE(test_a_wrong_password_is_told_without_it, "redis:"),
+      ON_STORE(test_keys_of_others_are_refused, "redis:"),
+      ON_STORE(test_a_damaged_session_is_told, "redis:"),
+      ON_STORE(test_names_are_never_syntax, "redis:"),
+      ON_STORE(test_many_keys_in_one_call, "redis:"),
+      ON_STORE(test_long_histories, "redis:"),
+  };
+  return HOST_RUN(tests);
+}
