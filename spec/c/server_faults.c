@@ -305,15 +305,21 @@ static void *write_on(void *context) {
   return NULL;
 }
 
+static void start_writer(writer *self, moonpad_service *service, int number, atomic_bool *ends) {
+  *self = (writer){.service = service, .number = number, .ends = ends};
+  assert_int_equal(pthread_create(&self->thread, NULL, write_on, self), 0);
+}
+
 void writers_start_on(writer *writers, moonpad_service *even, moonpad_service *odd, atomic_bool *ends) {
-  for (int i = 0; i < WRITERS; i++) {
-    writers[i] = (writer){.service = i % 2 == 0 ? even : odd, .number = i, .ends = ends};
-    assert_int_equal(pthread_create(&writers[i].thread, NULL, write_on, &writers[i]), 0);
-  }
+  for (int i = 0; i < WRITERS; i++) start_writer(&writers[i], i % 2 == 0 ? even : odd, i, ends);
 }
 
 void writers_start(writer *writers, moonpad_service *service, atomic_bool *ends) {
   writers_start_on(writers, service, service, ends);
+}
+
+void writers_start_from(writer *writers, int first, moonpad_service *service, atomic_bool *ends) {
+  for (int i = 0; i < WRITERS; i++) start_writer(&writers[i], service, first + i, ends);
 }
 
 void writers_join(writer *writers) {
@@ -323,21 +329,18 @@ void writers_join(writer *writers) {
   }
 }
 
-static void check_writers(writer *writers, moonpad_service *service, bool is_whole) {
+static int64_t count_events(const writer *writers, moonpad_service *service, bool is_whole) {
   int64_t events = 0, stored = 0, unknown = 0;
-  moonpad_buffer json = {0};
-  char expected[64];
-  writers_join(writers);
   for (int i = 0; i < WRITERS; i++) {
     char id[16];
-    snprintf(id, sizeof id, "s%d", i);
+    snprintf(id, sizeof id, "s%d", writers[i].number);
     moonpad_session_name name = host_name(id);
     moonpad_session *session = NULL;
-    if (writers[i].unknown > 0) print_message("writer %d: %s\n", i, writers[i].last.message);
+    if (writers[i].unknown > 0) print_message("writer %s: %s\n", id, writers[i].last.message);
     OK(moonpad_get_session(service, &name, NULL, &session, &failure));
     int64_t found = moonpad_session_revision(session);
     if ((is_whole && found < writers[i].stored) || found > writers[i].stored + writers[i].unknown) {
-      fail_msg("writer %d: %d acknowledged, %d not known, found %" PRId64, i, writers[i].stored, writers[i].unknown,
+      fail_msg("writer %s: %d acknowledged, %d not known, found %" PRId64, id, writers[i].stored, writers[i].unknown,
                found);
     }
     events += found;
@@ -345,18 +348,30 @@ static void check_writers(writer *writers, moonpad_service *service, bool is_who
     unknown += writers[i].unknown;
     moonpad_session_free(session);
   }
+  print_message("%" PRId64 " events, %" PRId64 " acknowledged, %" PRId64 " not known\n", events, stored, unknown);
+  return events;
+}
+
+int64_t writers_count(const writer *writers, moonpad_service *service) {
+  return count_events(writers, service, true);
+}
+
+void writers_check_sum(moonpad_service *service, int64_t events) {
+  moonpad_buffer json = {0};
+  char expected[64];
   OK(moonpad_get_app_state(service, T("app"), &json, &failure));
   snprintf(expected, sizeof expected, "{\"n\":%" PRId64 "}", events);
-  print_message("%" PRId64 " events, %" PRId64 " acknowledged, %" PRId64 " not known\n", events, stored, unknown);
   GIVES(json, expected);
 }
 
 void writers_check(writer *writers, moonpad_service *service) {
-  check_writers(writers, service, true);
+  writers_join(writers);
+  writers_check_sum(service, count_events(writers, service, true));
 }
 
 void writers_check_what_is_left(writer *writers, moonpad_service *service) {
-  check_writers(writers, service, false);
+  writers_join(writers);
+  writers_check_sum(service, count_events(writers, service, false));
 }
 
 void pause_for(long milliseconds) {

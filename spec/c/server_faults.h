@@ -66,12 +66,17 @@ typedef struct writer {
 void writers_start(writer *writers, moonpad_service *service, atomic_bool *ends);
 /* The same, every other one through another service. */
 void writers_start_on(writer *writers, moonpad_service *even, moonpad_service *odd, atomic_bool *ends);
+/* The same, with numbers from `first` on: others write to the same app. */
+void writers_start_from(writer *writers, int first, moonpad_service *service, atomic_bool *ends);
 /* Waits for their end. */
 void writers_join(writer *writers);
 /*
 ** The same; then every acknowledged event is there once, and the counter is the number of events.
 */
 void writers_check(writer *writers, moonpad_service *service);
+/* Its parts, for writers that have ended: how many events there are; is that the counter? */
+int64_t writers_count(const writer *writers, moonpad_service *service);
+void writers_check_sum(moonpad_service *service, int64_t events);
 /* The same where a failover has lost events: whole ones may be missing. */
 void writers_check_what_is_left(writer *writers, moonpad_service *service);
 

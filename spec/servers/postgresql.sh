@@ -59,7 +59,9 @@ case $verb in
         "max_connections = 100" "wal_level = replica" "hot_standby = on"
       for setting in "$@"; do echo "$setting"; done
     } >>"$data/postgresql.conf"
-    echo "host replication all 127.0.0.1/32 trust" >>"$data/pg_hba.conf"
+    # The second: hosts of tests (spec/c/cluster_hosts.c), where it listens to them.
+    printf '%s\n' "host replication all 127.0.0.1/32 trust" "host all all 198.18.0.0/15 scram-sha-256" \
+      >>"$data/pg_hba.conf"
     start_on_free_port || exit 1
     sql "CREATE ROLE moonpad LOGIN PASSWORD 'secret'" && sql "CREATE DATABASE moonpad OWNER moonpad"
     ;;
