@@ -65,7 +65,8 @@ local onServers = {}
 
 local function forgetServers()
   for index = #onServers, 1, -1 do
-    require("spec.servers").forget(onServers[index])
+    local place = onServers[index]
+    require("spec.servers")[place.undo](place.rest)
     onServers[index] = nil
   end
 end
@@ -85,18 +86,20 @@ local STORES = { "memory:", "sqlite:FILE", "postgresql:", "mysql:", "redis:" }
 local SERVERS = { ["postgresql:"] = "MOONPAD_TEST_POSTGRESQL", ["mysql:"] = "MOONPAD_TEST_MYSQL",
   ["redis:"] = "MOONPAD_TEST_REDIS" }
 
----A URL of an empty store of this kind; `support.cleanup` removes it.
----@param store string one of the list above, or another URL with FILE in it
----@return string
-function support.freshUrl(store)
+local function placeFor(store, make, undo)
   if not SERVERS[store] then
     return (store:gsub("FILE", function() return support.tmpdir() .. "/test.db" end))
   end
-  local rest = assert(require("spec.servers").rest(SERVERS[store]))
-  onServers[#onServers + 1] = rest
+  local rest = assert(require("spec.servers")[make](SERVERS[store]))
+  onServers[#onServers + 1] = { rest = rest, undo = undo }
   -- That of Redis may be a cluster.
   return os.getenv(SERVERS[store]):match "^[%w+]+:" .. rest
 end
+
+---A URL of an empty store of this kind; `support.cleanup` removes it.
+---@param store string one of the list above, or another URL with FILE in it
+---@return string
+function support.freshUrl(store) return placeFor(store, "rest", "forget") end
 
 ---The servers that are there, as `support.freshUrl` takes them.
 ---@param more string[]? other stores, to which they are added
@@ -175,7 +178,8 @@ function support.each_store(block)
         support.cleanup()
       end)
       block(function(config)
-        local service = moonpad.open(support.freshUrl(store), config)
+        -- Its tables may be there from an earlier test, without rows.
+        local service = moonpad.open(placeFor(store, "borrow", "giveBack"), config)
         opened[#opened + 1] = service
         return service
       end, store)

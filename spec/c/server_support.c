@@ -66,6 +66,84 @@ void server_forget_url(const char *rest) {
   PQfinish(connection);
 }
 
+/* ---- schemas of PostgreSQL that are used again ---- */
+
+#define MOST_KEPT 8
+#define MOST_USES 50 /* then what has been deleted slows it down */
+
+typedef struct kept_schema {
+  char rest[256]; /* "": none */
+  int uses;
+  bool is_lent;
+  bool is_visited; /* a test has gone there by itself, and may have done anything */
+} kept_schema;
+
+static kept_schema kept[MOST_KEPT];
+static PGconn *housekeeper;
+
+/* By its name: over a link the server has another port. */
+static kept_schema *find_kept(const char *rest) {
+  const char *schema = strstr(rest, "schema=");
+  for (size_t i = 0; schema != NULL && i < MOST_KEPT; i++) {
+    const char *other = strstr(kept[i].rest, "schema=");
+    if (other != NULL && strncmp(other, schema, strlen(other)) == 0) return &kept[i];
+  }
+  return NULL;
+}
+
+static void forget_kept(void) {
+  for (size_t i = 0; i < MOST_KEPT; i++) {
+    if (kept[i].rest[0] != '\0') server_forget_url(kept[i].rest);
+  }
+  PQfinish(housekeeper);
+}
+
+/* False: somebody still holds something there, say. */
+static bool make_empty(const kept_schema *place) {
+  char text[512];
+  const char *schema;
+  if (housekeeper == NULL) {
+    housekeeper = connect_to(place->rest, &schema);
+    atexit(forget_kept);
+  }
+  schema = strstr(place->rest, "schema=") + strlen("schema=");
+  snprintf(text, sizeof text,
+           "SET lock_timeout = 2000; DO $$ DECLARE name text; BEGIN FOR name IN SELECT tablename FROM pg_tables"
+           " WHERE schemaname = '%s' AND tablename <> 'meta' LOOP EXECUTE format('DELETE FROM %s.%%I', name);"
+           " END LOOP; END $$",
+           schema, schema);
+  PGresult *result = PQexec(housekeeper, text);
+  bool is_done = PQresultStatus(result) == PGRES_COMMAND_OK;
+  PQclear(result);
+  return is_done;
+}
+
+void server_borrow_url(const char *variable, char *rest, size_t size) {
+  kept_schema *place = NULL;
+  bool is_postgres = strncmp(getenv(variable), "postgresql:", 11) == 0;
+  for (size_t i = 0; is_postgres && i < MOST_KEPT && place == NULL; i++) {
+    if (!kept[i].is_lent) place = &kept[i];
+  }
+  if (place == NULL || place->rest[0] == '\0') server_make_url(variable, rest, size);
+  if (place == NULL) return;
+  if (place->rest[0] == '\0') {
+    *place = (kept_schema){.uses = 0};
+    snprintf(place->rest, sizeof place->rest, "%s", rest);
+  }
+  snprintf(rest, size, "%s", place->rest);
+  place->is_lent = true;
+}
+
+void server_return_url(const char *rest) {
+  kept_schema *place = find_kept(rest);
+  if (place != NULL && !place->is_visited && ++place->uses < MOST_USES && make_empty(place)) {
+    place->is_lent = false;
+    return;
+  }
+  server_forget_url(place != NULL ? place->rest : rest);
+  if (place != NULL) *place = (kept_schema){.uses = 0};
+}
+
 /* ---- connections of a test's own ---- */
 
 struct server_connection {
@@ -90,6 +168,8 @@ server_connection *server_connect(const char *rest) {
     connection->my = mysql_link_open(rest);
     return connection;
   }
+  kept_schema *place = find_kept(rest);
+  if (place != NULL) place->is_visited = true;
   connection->pg = connect_to(rest, &schema);
   snprintf(text, sizeof text, "SET search_path = %.*s", (int)strcspn(schema, "&"), schema);
   server_run(connection, text);

@@ -16,6 +16,13 @@ void server_make_url(const char *variable, char *rest, size_t size);
 void server_forget_url(const char *rest);
 
 /*
+** The same where it need not be new: its tables may be there, without rows. To make them takes
+** longer than most tests.
+*/
+void server_borrow_url(const char *variable, char *rest, size_t size);
+void server_return_url(const char *rest);
+
+/*
 ** A connection of the test's own, in the schema or the database of such a URL. Whatever fails ends
 ** the program.
 */

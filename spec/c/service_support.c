@@ -125,7 +125,7 @@ int host_setup(void **state, const char *url) {
   self->is_on_server = server != NULL;
   if (server != NULL) {
     int length = snprintf(self->url, sizeof self->url, "%s", url);
-    server_make_url(server, self->url + length, sizeof self->url - (size_t)length);
+    server_borrow_url(server, self->url + length, sizeof self->url - (size_t)length);
   } else if (file == NULL) {
     strcpy(self->url, url);
   } else {
@@ -201,7 +201,7 @@ int host_teardown(void **state) {
   host *self = *state;
   moonpad_service_release(self->service);
   long alive = self->alive;
-  if (self->is_on_server) server_forget_url(strchr(self->url, ':') + 1);
+  if (self->is_on_server) server_return_url(strchr(self->url, ':') + 1);
   if (self->folder[0] != '\0') {
     char command[128];
     snprintf(command, sizeof command, "rm -rf '%s'", self->folder);

@@ -167,7 +167,7 @@ void store_open(opened_store *opened, const store_kind *kind, const moonpad_allo
     assert_non_null(mkdtemp(opened->folder));
     snprintf(opened->path, sizeof opened->path, "%s/state.db", opened->folder);
   }
-  if (kind->server != NULL) server_make_url(kind->server, opened->rest, sizeof opened->rest);
+  if (kind->server != NULL) server_borrow_url(kind->server, opened->rest, sizeof opened->rest);
   moonpad_options options = store_options(allocator);
   opened->env = mp_env_new(&options);
   assert_non_null(opened->env);
@@ -201,7 +201,7 @@ void remove_folder(const char *folder) {
 void store_close(opened_store *opened) {
   close_only(opened);
   mp_env_release(opened->env);
-  if (opened->kind->server != NULL) server_forget_url(opened->rest);
+  if (opened->kind->server != NULL) server_return_url(opened->rest);
   if (opened->folder[0] != '\0') remove_folder(opened->folder);
 }
 
