@@ -65,7 +65,7 @@ TEST_PROGRAMS := $(patsubst %.c,$(BUILD)/%,$(TEST_SOURCES))
 CLUSTER_PROGRAMS := $(patsubst %.c,$(BUILD)/%,$(CLUSTER_SOURCES))
 SPEC_MODULE := $(BUILD)/spec/slow_store.so
 # What Lua specs need beside moonpad itself: a module, and what a program in the tutorial links.
-SPEC_FILES := $(SPEC_MODULE) $(BUILD)/spec/servers.so $(BUILD)/whole/libmoonpad_lua.a
+SPEC_FILES := $(SPEC_MODULE) $(BUILD)/spec/folders.so $(BUILD)/spec/servers.so $(BUILD)/whole/libmoonpad_lua.a
 
 LIBRARY := $(BUILD)/libmoonpad.a $(BUILD)/$(SONAME) $(BUILD)/libmoonpad.so
 MODULE := $(BUILD)/moonpad/core.so $(BUILD)/libmoonpad_lua.a
@@ -429,6 +429,13 @@ $(SPEC_MODULE): $(BUILD)/obj/spec/support/slow_store.o $(BUILD)/obj/spec/c/slow_
 	@mkdir -p $(@D)
 	$(say) LINK $@
 	$(Q)$(LINK) -shared -o $@ $^ -Wl,--exclude-libs,ALL $(LIBS)
+
+$(BUILD)/obj/spec/support/folders.o: private MODULE_CFLAGS = $(LUA_CFLAGS)
+
+$(BUILD)/spec/folders.so: $(BUILD)/obj/spec/support/folders.o
+	@mkdir -p $(@D)
+	$(say) LINK $@
+	$(Q)$(LINK) -shared -o $@ $^
 
 # Places on the servers, for specs: build/spec/servers.so is `require "spec.servers"`. It stays
 # loaded: what libmariadb keeps for the whole process would be lost with the library.

@@ -6,10 +6,6 @@ local turns = require "spec.support.turns"
 
 local support = {}
 
-local function run(command)
-  assert(os.execute(command))
-end
-
 local function quote(text)
   return "'" .. text:gsub("'", [['\'']]) .. "'"
 end
@@ -54,9 +50,7 @@ local made = {}
 ---A new empty folder, removed by `support.cleanup`.
 ---@return string path
 function support.tmpdir()
-  local path = os.tmpname()
-  os.remove(path)
-  run("mkdir -m 700 " .. quote(path))
+  local path = require("spec.folders").make()
   made[#made + 1] = path
   return path
 end
@@ -74,7 +68,7 @@ end
 ---Removes the folders, and the places on servers, made so far.
 function support.cleanup()
   for index = #made, 1, -1 do
-    run("rm -rf " .. quote(made[index]))
+    require("spec.folders").remove(made[index])
     made[index] = nil
   end
   forgetServers()
