@@ -89,13 +89,14 @@ MOONPAD_API const char *moonpad_version(void);
 MOONPAD_API int moonpad_version_number(void);
 
 /*
-** ---- Fixed limits (contract 1.1, 1.2, 2). Writing something that exceeds a limit is
+** ---- Fixed limits (contract 1.1, 1.2, 2, 2.1). Writing something that exceeds a limit is
 ** MOONPAD_INVALID_ARGUMENT; reading a key that is too long finds nothing. ----
 */
 
-#define MOONPAD_MAX_KEY_BYTES  1024 /* a state key, prefix included */
-#define MOONPAD_MAX_NAME_BYTES 255  /* appName, userId, sessionId */
-#define MOONPAD_MAX_DEPTH      128  /* nesting of a value */
+#define MOONPAD_MAX_KEY_BYTES      1024 /* a state key, prefix included */
+#define MOONPAD_MAX_NAME_BYTES     255  /* appName, userId, sessionId */
+#define MOONPAD_MAX_EVENT_ID_BYTES 1024 /* an event's id */
+#define MOONPAD_MAX_DEPTH          128  /* nesting of a value */
 
 /* ---- Errors (contract 2.3) ---- */
 

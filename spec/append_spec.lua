@@ -268,6 +268,18 @@ describe("appendEvent", function()
         end
       end)
 
+      it("may have 1,024 bytes, and no more", function()
+        for _, id in ipairs { ("x"):rep(1024), ("x"):rep(1023) .. "y", ("ä"):rep(512), ("\"\\"):rep(512) } do
+          local stored = checks.append(service, session, { k = id }, { id = id })
+          assert.are.equal(stored.revision, checks.append(service, session, { k = id }, { id = id }).revision)
+          raises("already_exists", nil, checks.append, service, session, { k = "other" }, { id = id })
+          assert.are.equal(id, checks.get(service).events[stored.revision].id)
+        end
+        raises("invalid_argument", "event.id: longer than 1024 bytes", checks.append, service, session, {},
+          { id = ("x"):rep(1025) })
+        assert.are.equal(4, checks.get(service).revision)
+      end)
+
       it("is already_exists when its content is another", function()
         service:appendEvent(session, event)
         local function appendOther(change)

@@ -86,8 +86,6 @@ end)
 -- The list above the contract, a line for each item.
 local HEAD = PAGE:match("^(.-)\n# moonpad: the public contract\n"):gsub("\n>   ", " ")
 
-local function newService() return moonpad.open "memory:" end
-
 local function codeOf(...)
   local ok, err = pcall(...)
   assert.is_false(ok)
@@ -118,13 +116,6 @@ describe("the list in docs/contract.md of what this version does not have", func
     assert.are.equal("unsupported", codeOf(moonpad.memoryService, scheme .. "//host"))
     return codeOf(moonpad.open, scheme .. "//host")
   end)
-  absent("2.1", { "255 bytes" }, "invalid_argument", function()
-    local service = newService()
-    local session = service:createSession { appName = "shop", userId = "ann" }
-    service:appendEvent(session, { author = "clerk", id = ("x"):rep(255) })
-    return codeOf(service.appendEvent, service, session, { author = "clerk", id = ("x"):rep(256) })
-  end)
-
   absent("6", { "clock" }, "invalid_argument", function(field)
     return codeOf(moonpad.open, "memory:", { [field] = os.time })
   end)

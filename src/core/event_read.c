@@ -355,8 +355,9 @@ static moonpad_status take_id(event_reader *reader, moonpad_string literal) {
   } else if (!mp_literal_text(inside, &draft->unescaped_id, &draft->id)) {
     return mp_no_memory(reader->error);
   }
-  if (draft->id.length > MOONPAD_MAX_NAME_BYTES) {
-    return mp_fail(reader->error, MOONPAD_INVALID_ARGUMENT, "event.id: longer than %d bytes", MOONPAD_MAX_NAME_BYTES);
+  if (draft->id.length > MOONPAD_MAX_EVENT_ID_BYTES) {
+    return mp_fail(reader->error, MOONPAD_INVALID_ARGUMENT, "event.id: longer than %d bytes",
+                   MOONPAD_MAX_EVENT_ID_BYTES);
   }
   draft->id_literal = literal;
   return MOONPAD_OK;
