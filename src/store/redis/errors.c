@@ -1,4 +1,5 @@
 /* What errors mean: to a caller, and for trying again. */
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -76,16 +77,27 @@ moonpad_status mp_redis_fail(mp_redis_connection *connection, const redisReply *
   return note(connection, status, found->again, &reason, error);
 }
 
+/* hiredis tells a timeout by the system's words for EAGAIN. */
+static const char *reason_of_loss(const mp_redis_connection *connection, char *text, size_t size) {
+  const redisContext *redis = connection->node->redis;
+  if (redis->err != REDIS_ERR_IO || strerror_r(EAGAIN, text, size) != 0 || strcmp(redis->errstr, text) != 0) {
+    return redis->errstr;
+  }
+  snprintf(text, size, "it has said nothing for %.0f s", connection->store->remote.silence);
+  return text;
+}
+
 moonpad_status mp_redis_lost(mp_redis_connection *connection, const char *what, moonpad_error *error) {
   const mp_remote *remote = &connection->store->remote;
   moonpad_error reason;
+  char text[128];
   if (connection->node->redis->err == REDIS_ERR_OOM) {
     /* hiredis gives the connection up. */
     connection->base.must_close = true;
     return note(connection, mp_no_memory(&reason), MP_AGAIN_NEVER, &reason, error);
   }
   moonpad_status status = mp_fail(&reason, MOONPAD_STORAGE, "%s: the connection is lost: %.200s", remote->place,
-                                  what != NULL ? what : connection->node->redis->errstr);
+                                  what != NULL ? what : reason_of_loss(connection, text, sizeof text));
   return note(connection, status, MP_AGAIN_RECONNECT, &reason, error);
 }
 
