@@ -7,7 +7,7 @@ local moonpad = require "moonpad"
 local SECONDS <const>, APPS <const>, SESSIONS <const> = 3, 16, 64
 local name, url = table.unpack(arg)
 
-local service = moonpad.open(url, { durability = "full", logger = function() end })
+local service = moonpad.open(url, { durability = "full" })
 
 local function median(list)
   table.sort(list)

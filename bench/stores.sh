@@ -2,7 +2,7 @@
 # The stores beside each other, all on this machine: a table for "What to choose" (docs/servers.md).
 # Servers and clusters are started in a temporary folder of the disk, and stopped again.
 #   bench/stores.sh [-b BUILD] [-d FOLDER] [STORE...]      without a name: all that are listed below
-set -eu
+set -euo pipefail
 cd "$(dirname "$0")/.."
 build=build place=""
 while getopts b:d: option; do
