@@ -44,7 +44,9 @@ of_server() { # NAME SCRIPT OPTION...
       mysql) of_server mysql: mariadb ;;
       galera) of_server "mysql:, three nodes of Galera" galera ;;
       redis) of_server redis: redis ;;
-      redis-cluster) of_server "redis+cluster:, three nodes with replicas" redis_cluster appendonly yes appendfsync always ;;
+      redis-cluster)
+        of_server "redis+cluster:, three nodes with replicas" redis_cluster appendonly yes appendfsync always
+        ;;
       *) echo "$store: no such store" >&2; exit 2 ;;
     esac
   done

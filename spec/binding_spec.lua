@@ -261,9 +261,14 @@ describe("handles", function()
   end)
 
   it("show no password", function()
-    local err = failure(moonpad.open, "redis://:hunter2@localhost/0")
-    assert.equal("unsupported", err.code)
-    assert.is_nil(tostring(err):find("hunter2", 1, true))
+    -- No server is there, and TLS is not.
+    for url, code in pairs {
+      ["redis://:hunter2@127.0.0.1:1/0"] = "storage", ["rediss://:hunter2@127.0.0.1:1/0"] = "unsupported",
+    } do
+      local err = failure(moonpad.open, url)
+      assert.equal(code, err.code)
+      assert.is_nil(tostring(err):find("hunter2", 1, true))
+    end
   end)
 
   it("of a session read on after close, and fail to write", function()
