@@ -220,7 +220,7 @@ static void cut(const scene *self, int count, long cut_ms) {
   for (int i = 0; i < count; i++) set_cable(&self->hosts[i], "up");
 }
 
-/* Every acknowledged event is there once, and the counter is that of events. Returns how many failed. */
+/* Every acknowledged event is there once, and they are what is counted. Returns how many failed. */
 static int end_hosts(scene *self) {
   int64_t events = 0;
   int unknown = 0;
