@@ -83,11 +83,13 @@ EDITLINE_SOURCES := $(sort $(wildcard src/editline/*.c))
 REMOTE_SOURCES := $(sort $(wildcard src/store/server/*.c))
 POSTGRES_SOURCES := $(sort $(wildcard src/store/postgres/*.c))
 MYSQL_SOURCES := $(sort $(wildcard src/store/mysql/*.c))
-REDIS_SOURCES := $(sort $(wildcard src/store/redis/*.c))
+# What Redis runs is Lua, of which the build makes strings of C.
+redis_scripts = $(patsubst %.lua,$(BUILD)/%.c,$(sort $(wildcard $(1)/scripts/*.lua)))
+REDIS_SOURCES := $(sort $(wildcard src/store/redis/*.c)) $(call redis_scripts,src/store/redis)
 # Artifacts and memories on the servers, with what they share.
 POSTGRES_AGENT_SOURCES := $(sort $(wildcard src/agent_stores/postgres/*.c))
 MYSQL_AGENT_SOURCES := $(sort $(wildcard src/agent_stores/mysql/*.c))
-REDIS_AGENT_SOURCES := $(sort $(wildcard src/agent_stores/redis/*.c))
+REDIS_AGENT_SOURCES := $(sort $(wildcard src/agent_stores/redis/*.c)) $(call redis_scripts,src/agent_stores/redis)
 AGENT_SHARED_SOURCES := $(patsubst %,src/agent_stores/%.c,fts5 lookup lua_server_module matches ranking words)
 AGENT_STORES_OBJECTS := $(call objects,$(AGENT_STORES_SOURCES))
 HTTP_OBJECTS := $(call objects,$(HTTP_SOURCES))
@@ -238,6 +240,12 @@ $(BUILD)/obj/%.o: %.c $(BUILD)/flags
 $(BUILD)/lua_sources.c: scripts/embed_lua.lua $(LUA_FILES) FORCE
 	@mkdir -p $(@D)
 	@$(LUA) scripts/embed_lua.lua $@ lua $(LUA_FILES)
+
+# SCRIPT.lua becomes the string mp_redis_lua_SCRIPT.
+$(BUILD)/%.c: %.lua $(BUILD)/flags
+	@mkdir -p $(@D)
+	$(Q){ echo '#include "store/redis/scripts.h"'; echo 'const char mp_redis_lua_$(*F)[] ='; \
+		sed -e 's/[\\"]/\\&/g' -e 's/.*/"&\\n"/' $<; echo ';'; } >$@
 
 $(MODULE_OBJECTS) $(AGENT_STORES_OBJECTS) $(PROCESS_OBJECTS) $(CLI_OBJECTS): private MODULE_CFLAGS = $(LUA_CFLAGS)
 $(BUILD)/obj/spec/c/test_lua_%.o: private MODULE_CFLAGS = $(LUA_CFLAGS)

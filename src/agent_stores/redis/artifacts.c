@@ -363,7 +363,7 @@ static void free_store(mp_artifacts *artifacts) {
 
 static moonpad_status open_any(mp_env *env, bool is_cluster, moonpad_string rest, const moonpad_options *options,
                                mp_artifacts **artifacts, moonpad_error *error) {
-  static const char *const scripts[] = {mp_redis_lists_script, mp_redis_artifacts_script, NULL};
+  static const char *const scripts[] = {mp_redis_lua_lists, mp_redis_lua_artifacts, NULL};
   const mp_redis_extras extras = {.is_cluster = is_cluster, .registry = "file_apps", .script = scripts};
   static const mp_artifacts_ops ops = {
       .size = sizeof ops,

@@ -154,7 +154,7 @@ static void free_store(mp_memories *memories) {
 
 static moonpad_status open_any(mp_env *env, bool is_cluster, moonpad_string rest, const moonpad_options *options,
                                mp_memories **memories, moonpad_error *error) {
-  static const char *const scripts[] = {mp_redis_lists_script, mp_redis_memories_script, NULL};
+  static const char *const scripts[] = {mp_redis_lua_lists, mp_redis_lua_memories, NULL};
   const mp_redis_extras extras = {.is_cluster = is_cluster, .registry = "memory_apps", .script = scripts};
   static const mp_memories_ops ops = {
       .size = sizeof ops,

@@ -13,8 +13,8 @@
 ** calls.c            one call in one transaction
 ** apps.c             the apps, in order
 ** sweep.c            sweeping all of them
-** artifact_script.c, memory_script.c, lists_script.c
-**                    the questions and the writes; the layout of the keys
+** scripts            the questions and the writes, parts of the script of transactions; the layout
+**                    of the keys
 ** opener.c           how these stores are handed in (agent_stores/opener.h)
 ** module.c           the Lua module moonpad.redis_agent_stores
 **
@@ -28,10 +28,7 @@
 #include "agent_stores/opener.h"
 #include "agent_stores/words.h"
 #include "store/redis/redis.h"
-
-extern const char mp_redis_lists_script[];
-extern const char mp_redis_artifacts_script[];
-extern const char mp_redis_memories_script[];
+#include "store/redis/scripts.h"
 
 moonpad_status mp_redis_artifacts_open(mp_env *env, moonpad_string rest, const moonpad_options *options,
                                        mp_artifacts **artifacts, moonpad_error *error);

@@ -17,8 +17,8 @@
 ** look.c               whole questions
 ** cluster.c            which node of a cluster has what
 ** connect.c            opens and closes connections, to one server or to the nodes of a cluster
-** append_script.c      the script that carries out a plan
-** transaction_script.c the script of questions and commits; the layout of the keys
+** scripts.c            what the server runs: scripts/append.lua carries out a plan, the others are
+**                      parts of the script of questions and commits
 ** replies.c            what comes back
 ** wire.c               sends scripts and commands, receives replies
 ** arguments.c          what is sent
@@ -225,9 +225,8 @@ moonpad_status mp_redis_moved(mp_redis_connection *connection, moonpad_error *er
 /* Why there is no connection. `said`: by the server, or hiredis. */
 void mp_redis_refuse(const mp_redis *store, const char *said, mp_remote_failure *failure);
 
-/* ---- append_script.c, transaction_script.c ---- */
+/* ---- scripts.c ---- */
 
-extern const char *const mp_redis_append_script;
 /*
 ** The script of transactions with questions and writes of other stores (mp_redis_open_with), to be
 ** freed with mp_release. NULL: no memory.
