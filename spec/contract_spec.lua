@@ -116,9 +116,6 @@ describe("the list in docs/contract.md of what this version does not have", func
     assert.are.equal("unsupported", codeOf(moonpad.memoryService, scheme .. "//host"))
     return codeOf(moonpad.open, scheme .. "//host")
   end)
-  absent("6", { "clock" }, "invalid_argument", function(field)
-    return codeOf(moonpad.open, "memory:", { [field] = os.time })
-  end)
 
   it("leaves out no command of `moonpad`", function()
     local parser = require("moonpad.cli.options").parser()

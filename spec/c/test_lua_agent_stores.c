@@ -252,7 +252,7 @@ static void test_wrong_arguments_raise(void **state) {
 }
 
 static void test_another_build_of_the_core_is_refused(void **state) {
-  mp_store_calls other = {sizeof other + 1, NULL, NULL};
+  mp_store_calls other = {.size = sizeof other + 1};
   (void)state;
   lua_State *L = new_core_state();
   for (int i = 0; i < 2; i++) {

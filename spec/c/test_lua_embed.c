@@ -58,6 +58,24 @@ static void test_shares_a_service(void **context) {
   lua_close(second);
 }
 
+/* It belongs to one state; calls of others have the time that it gave last. */
+static void test_asks_a_clock_in_its_own_state_only(void **context) {
+  (void)context;
+  lua_State *first = new_state(), *second = new_state();
+  run(first, "now = 1000\n"
+             "service = moonpad.open('memory:', { clock = function() return now end })");
+  lua_getglobal(first, "service");
+  moonpad_lua_push_service(second, moonpad_lua_to_service(first, -1));
+  lua_setglobal(second, "service");
+  run(first, "now = 2000");
+  run(second, "assert(service:createSession { appName = 'a', userId = 'u' }.createTime == 1000)");
+  run(first, "assert(service:createSession { appName = 'a', userId = 'u' }.createTime == 2000)\n"
+             "now = 3000");
+  run(second, "assert(service:createSession { appName = 'a', userId = 'u' }.createTime == 2000)");
+  lua_close(second);
+  lua_close(first);
+}
+
 static bool keep_line(void *context, moonpad_string line) {
   luaL_addlstring(context, line.data, line.length);
   return true;
@@ -511,6 +529,7 @@ int main(void) {
       cmocka_unit_test(test_opens_without_files),
       cmocka_unit_test(test_keeps_loaders_that_are_there),
       cmocka_unit_test(test_shares_a_service),
+      cmocka_unit_test(test_asks_a_clock_in_its_own_state_only),
       cmocka_unit_test(test_exports_what_c_exports),
       cmocka_unit_test(test_knows_what_is_a_service),
       cmocka_unit_test(test_gives_one_object_per_service),

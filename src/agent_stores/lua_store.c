@@ -105,6 +105,7 @@ mp_agent_call *mp_agent_push_call(lua_State *L, const mp_store_call_type *type, 
   mp_agent_store *store = check_handle(L)->store;
   lua_settop(L, count);
   if (store == NULL) return NULL;
+  if (mp_agent_calls_of(L)->ask_clock(L, store->env) && check_handle(L)->store == NULL) return NULL;
   mp_agent_call *made = (mp_agent_call *)mp_agent_calls_of(L)->push(L, type, NULL);
   made->store = store;
   store->references++;

@@ -167,6 +167,10 @@ static double system_time(void) {
   return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
 }
 
+void *mp_context_of_clock(const mp_env *env, double (*clock)(void *context)) {
+  return env->clock == clock ? env->clock_context : NULL;
+}
+
 moonpad_status mp_now(mp_env *env, double *now, moonpad_error *error) {
   *now = env->clock != NULL ? env->clock(env->clock_context) : system_time();
   if (isfinite(*now) && *now >= 0) return MOONPAD_OK;

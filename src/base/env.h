@@ -43,6 +43,8 @@ bool mp_reserve_beyond(mp_env *env, void **items, const void *inline_items, size
 
 /* Seconds since 1970. Errors: invalid_argument if the host's clock gives no such time. */
 moonpad_status mp_now(mp_env *env, double *now, moonpad_error *error);
+/* The context of the host's clock if that is `clock`, else NULL. */
+void *mp_context_of_clock(const mp_env *env, double (*clock)(void *context));
 void mp_random(mp_env *env, unsigned char bytes[16]);
 /* `count` is at most 16. */
 void mp_random_bytes(mp_env *env, unsigned char *bytes, size_t count);

@@ -176,7 +176,7 @@ function Clock:advance(seconds) end
 ---@field maxEventBytes? integer of one event (64 MiB), 0 for none
 ---@field maxStateBytes? integer of one session's state (256 MiB), 0 for none
 ---@field historyCacheBytes? integer of decoded events that runs keep for later ones (64 MiB), 0 to keep none
----@field clock? moonpad.Clock what time sessions and events get
+---@field clock? moonpad.Clock|fun(): number what time sessions and events get, in seconds since 1970
 ---@field sessionTtlSeconds? number how long a session lives without being used; 0, the default: for ever
 ---@field userTtlSeconds? number the same of a user's state
 ---@field appTtlSeconds? number the same of an app's state

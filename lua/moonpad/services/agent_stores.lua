@@ -12,7 +12,7 @@ local MAX_NAME_BYTES = 255
 ---@class moonpad.ServiceConfig
 ---@field durability "full"|"normal"|nil what is stored survives: power loss (default), a crash
 ---@field busyTimeoutMs integer? how long to wait for a lock (5000)
----@field clock moonpad.Clock? moonpad.testing.clock, for tests
+---@field clock? moonpad.Clock|fun(): number seconds since 1970 (default: the system's)
 
 -- service -> its store; service -> "artifact" or "memory"
 local storeOf = setmetatable({}, { __mode = "k" })

@@ -42,7 +42,7 @@ conversations.FIELDS = FIELDS
 ---@field appName string? default "app"
 ---@field userId string? default "user"
 ---@field sessionId string? default "session"
----@field clock moonpad.Clock? of the service in memory
+---@field clock? moonpad.Clock|fun(): number of the service in memory
 ---@field model moonpad.ModelLike? asked in place of the models of all agents
 ---@field plugins moonpad.Plugin[]?
 ---@field artifactService moonpad.ArtifactService?

@@ -31,7 +31,7 @@ local WHERE <const> = "testing.evaluate"
 ---@field appName string? default "app"
 ---@field userId string? default "user"
 ---@field sessionId string? default "session"
----@field clock moonpad.Clock? of the services in memory
+---@field clock? moonpad.Clock|fun(): number of the services in memory
 ---@field plugins moonpad.Plugin[]?
 ---@field artifactService moonpad.ArtifactService?
 ---@field memoryService moonpad.MemoryService?

@@ -1,6 +1,7 @@
 /* Calls that ask a store: made at once, or on a worker while the coroutine yields. */
 #include "lua/async/store_call.h"
 
+#include "lua/base/clock.h"
 #include "lua/base/errors.h"
 
 /* Their addresses are core.ASKS_STORE and core.CANCEL. */
@@ -278,7 +279,7 @@ void mp_store_call_setup(lua_State *L, int binding_index) {
 }
 
 void mp_store_call_module(lua_State *L, int binding_index) {
-  static const mp_store_calls calls = {sizeof calls, mp_store_call_push, mp_store_call_make};
+  static const mp_store_calls calls = {sizeof calls, mp_store_call_push, mp_store_call_make, mp_ask_clock};
   lua_getiuservalue(L, binding_index, MP_LUA_SLOT_THREADS);
   lua_setfield(L, -2, "threads");
   lua_pushlightuserdata(L, (void *)&asks_store);

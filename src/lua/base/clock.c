@@ -1,7 +1,10 @@
 /*
-** A clock that stands still until it is set, for tests (moonpad.testing.clock): a service opened
-** with it takes the time of its events from it. A service may outlive every Lua object that stands
-** on it, so a clock that one has been opened with stays until the Lua state is closed.
+** The clocks of services opened in Lua: one that stands still until it is set, for tests
+** (moonpad.testing.clock), or a function. The time is read deep inside of C, on any thread, where
+** no Lua can be called. So a function is asked on its Lua state's thread when a call begins; what
+** reads the time later, there or on another thread, gets what it said last (contract 6).
+** A service may outlive every Lua object that stands on it, so a clock that one has been opened
+** with stays until the Lua state is closed.
 */
 #include <time.h>
 
@@ -15,8 +18,12 @@
 #define TYPE_NAME "moonpad.clock"
 
 typedef struct clock_object {
-  _Atomic double now; /* seconds; read from any thread of the service */
+  _Atomic double now;  /* seconds; read from any thread of the service */
+  lua_State *function; /* the main thread of the state whose function is asked; NULL: it is set */
+  bool is_asked;       /* the function runs, and what it calls asks it no more */
 } clock_object;
+
+#define FUNCTION 1 /* the user value */
 
 static double read_clock(void *context) {
   clock_object *clock = context;
@@ -59,12 +66,20 @@ static int clock_advance(lua_State *L) {
   return 0;
 }
 
+static clock_object *push_clock(lua_State *L) {
+  clock_object *clock = lua_newuserdatauv(L, sizeof *clock, FUNCTION);
+  atomic_init(&clock->now, 0);
+  clock->function = NULL;
+  clock->is_asked = false;
+  return clock;
+}
+
 /* core.clock([seconds]) */
 static int new_clock(lua_State *L) {
   static const luaL_Reg methods[] = {{"now", clock_now}, {"set", clock_set}, {"advance", clock_advance}, {NULL, NULL}};
   mp_lua *binding = mp_lua_of(L);
   double now = lua_isnoneornil(L, 1) ? mp_check_now(L, binding->env) : check_seconds(L, 1, "new");
-  clock_object *clock = lua_newuserdatauv(L, sizeof *clock, 0);
+  clock_object *clock = push_clock(L);
   atomic_init(&clock->now, now);
   if (luaL_newmetatable(L, TYPE_NAME)) {
     lua_newtable(L);
@@ -81,12 +96,79 @@ void mp_clock_module(lua_State *L, int binding_index) {
   lua_setfield(L, -2, "clock");
 }
 
-void mp_use_clock(lua_State *L, int index, const char *where, moonpad_options *options) {
-  clock_object *clock = luaL_testudata(L, index, TYPE_NAME);
-  if (clock == NULL) {
-    mp_raise_argument(L, "%s: clock: expects a moonpad.testing.clock, got %s", where, mp_describe(L, index));
+/* ---- A function ---- */
+
+static lua_State *main_thread(lua_State *L) {
+  lua_rawgeti(L, LUA_REGISTRYINDEX, LUA_RIDX_MAINTHREAD);
+  lua_State *found = lua_tothread(L, -1);
+  lua_pop(L, 1);
+  return found;
+}
+
+/* Calls the function of the clock at the top. Raises what it raises. */
+static void ask(lua_State *L, clock_object *clock) {
+  lua_getiuservalue(L, -1, FUNCTION);
+  clock->is_asked = true;
+  int status = lua_pcall(L, 0, 1, 0);
+  clock->is_asked = false;
+  if (status != LUA_OK) lua_error(L);
+  if (lua_type(L, -1) != LUA_TNUMBER) {
+    mp_raise_argument(L, "clock: the function has to return seconds since 1970, it returned %s", mp_describe(L, -1));
+  }
+  atomic_store(&clock->now, lua_tonumber(L, -1));
+  lua_pop(L, 1);
+}
+
+bool mp_ask_clock(lua_State *L, const mp_env *env) {
+  clock_object *clock = mp_context_of_clock(env, read_clock);
+  if (clock == NULL || clock->function == NULL || clock->is_asked) return false;
+  luaL_checkstack(L, LUA_MINSTACK, NULL);
+  if (clock->function != main_thread(L)) return false;
+  lua_rawgetp(L, LUA_REGISTRYINDEX, clock);
+  ask(L, clock);
+  lua_pop(L, 1);
+  return true;
+}
+
+/* ---- Of a service that is opened ---- */
+
+/* Pushes the clock of the function at `index`: services that are opened with it share it. */
+static void push_function_clock(lua_State *L, int index) {
+  static const char clocks = 0;
+  if (lua_rawgetp(L, LUA_REGISTRYINDEX, &clocks) != LUA_TTABLE) {
+    lua_pop(L, 1);
+    lua_newtable(L);
+    lua_pushvalue(L, -1);
+    lua_rawsetp(L, LUA_REGISTRYINDEX, &clocks);
   }
   lua_pushvalue(L, index);
+  if (lua_rawget(L, -2) != LUA_TUSERDATA) {
+    lua_pop(L, 1);
+    clock_object *clock = push_clock(L);
+    clock->function = main_thread(L);
+    lua_pushvalue(L, index);
+    lua_setiuservalue(L, -2, FUNCTION);
+    lua_pushvalue(L, index);
+    lua_pushvalue(L, -2);
+    lua_rawset(L, -4);
+  }
+  lua_remove(L, -2);
+}
+
+void mp_use_clock(lua_State *L, int index, const char *where, moonpad_options *options) {
+  bool is_function = lua_isfunction(L, index);
+  index = lua_absindex(L, index);
+  if (is_function) {
+    push_function_clock(L, index);
+  } else {
+    lua_pushvalue(L, index);
+  }
+  clock_object *clock = is_function ? lua_touserdata(L, -1) : luaL_testudata(L, -1, TYPE_NAME);
+  if (clock == NULL) {
+    mp_raise_argument(L, "%s: clock: expects a function or a moonpad.testing.clock, got %s", where,
+                      mp_describe(L, index));
+  }
+  if (is_function && !clock->is_asked) ask(L, clock);
   lua_rawsetp(L, LUA_REGISTRYINDEX, clock);
   options->clock = read_clock;
   options->clock_context = clock;

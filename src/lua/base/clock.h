@@ -4,13 +4,19 @@
 
 #include "lua/base/binding.h"
 
+/*
+** At the start of a call from Lua: if the clock of `env` is a function of this Lua state, asks it,
+** for all that reads the time until it is asked again. True: it was asked, and may have closed
+** anything. Raises e, and whatever the function raises.
+*/
+bool mp_ask_clock(lua_State *L, const mp_env *env);
 /* Now, by the clock of whoever is asked. Raises e where that gives no time. */
 double mp_check_now(lua_State *L, mp_env *env);
 /* Lets the thread sleep; a signal ends it early. */
 void mp_sleep(double seconds);
 /* Adds `clock` to the module table at the top. Raises m. */
 void mp_clock_module(lua_State *L, int binding_index);
-/* Makes `options` use the clock at `index`. Raises e. */
+/* Makes `options` use the clock at `index`, or the function, which is asked. Raises e. */
 void mp_use_clock(lua_State *L, int index, const char *where, moonpad_options *options);
 
 #endif

@@ -2,6 +2,7 @@
 #include "lua/base/handles.h"
 
 #include "lua/base/arguments.h"
+#include "lua/base/clock.h"
 
 /* ---- Counted C objects ---- */
 
@@ -92,13 +93,18 @@ void mp_push_shared_service(lua_State *L, mp_lua *binding, moonpad_service *serv
   mp_register_service(L, handle);
 }
 
-moonpad_service *mp_check_service(lua_State *L, mp_lua *binding, const char *where) {
+static moonpad_service *check_open(lua_State *L, mp_lua *binding, const char *where) {
   mp_lua_service *service = mp_test_userdata(L, 1, binding->service_meta);
   if (service == NULL) mp_raise_self(L, 1, where);
   if (service->closed || service->service == NULL) {
     mp_raise_status(L, MOONPAD_CLOSED, "%s: the service is closed", where);
   }
   return service->service;
+}
+
+moonpad_service *mp_check_service(lua_State *L, mp_lua *binding, const char *where) {
+  moonpad_service *service = check_open(L, binding, where);
+  return mp_ask_clock(L, mp_service_env(service)) ? check_open(L, binding, where) : service;
 }
 
 moonpad_service *mp_check_call(lua_State *L, mp_lua *binding, const char *where, int last) {

@@ -126,6 +126,7 @@ static int commit(lua_State *L) {
   lua_settop(L, 2);
   if (mp_is_partial_event(L, 2)) return 1;
   mp_session_object *session = check_commit(L, binding)->session;
+  if (mp_ask_clock(L, mp_session_env(session->session))) session = check_commit(L, binding)->session;
   if (!mp_appends_in_step(L, moonpad_session_service(session->session))) return commit_at_once(L);
   return mp_when_drained(L, session, commit_in_step);
 }
@@ -287,6 +288,12 @@ static mp_env *env_at(lua_State *L, mp_lua *binding, int index) {
   return service != NULL && service->service != NULL ? mp_service_env(service->service) : binding->env;
 }
 
+/* The same, after its clock was asked. */
+static mp_env *asked_env_at(lua_State *L, mp_lua *binding, int index) {
+  mp_env *env = env_at(L, binding, index);
+  return mp_ask_clock(L, env) ? env_at(L, binding, index) : env;
+}
+
 /* core.uuid4([session or service]) */
 static int uuid4(lua_State *L) {
   char id[MP_UUID_BYTES];
@@ -297,7 +304,7 @@ static int uuid4(lua_State *L) {
 
 /* core.uuid7([session or service]) */
 static int uuid7(lua_State *L) {
-  mp_env *env = env_at(L, mp_lua_of(L), 1);
+  mp_env *env = asked_env_at(L, mp_lua_of(L), 1);
   char id[MP_UUID_BYTES];
   mp_uuid7(env, mp_check_now(L, env), id);
   lua_pushlstring(L, id, sizeof id);
@@ -307,9 +314,8 @@ static int uuid7(lua_State *L) {
 /* core.now(session or service): by the service's clock */
 static int now(lua_State *L) {
   mp_lua *binding = mp_lua_of(L);
-  mp_session_object *session = mp_test_session(L, binding, 1);
-  mp_env *env =
-      session != NULL ? mp_session_env(session->session) : mp_service_env(mp_check_service(L, binding, "core.now"));
+  bool is_session = mp_test_session(L, binding, 1) != NULL;
+  mp_env *env = is_session ? asked_env_at(L, binding, 1) : mp_service_env(mp_check_service(L, binding, "core.now"));
   lua_pushnumber(L, mp_check_now(L, env));
   return 1;
 }
