@@ -2,7 +2,10 @@
 ** Redis: scripts, hosts and replicas, what it has no room for or does not allow, its keys. What
 ** every server has to stand is in test_server_faults.c.
 */
+#include <arpa/inet.h>
 #include <stdio.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 #include "base/condition.h"
 #include "redis_support.h"
@@ -11,6 +14,7 @@
 
 #define COUNT(array) (sizeof(array) / sizeof *(array))
 #define SCRIPT       "spec/servers/redis.sh"
+#define MANY         1200 /* events: too many for one script */
 
 static const char *behind_scheme(const host *self) {
   return strchr(self->url, ':') + 1;
@@ -117,6 +121,19 @@ typedef struct appender {
   int appended;
 } appender;
 
+/* Changes the app's state all the time. */
+static void *count_on(void *context) {
+  appender *self = context;
+  moonpad_error error;
+  bool is_well = true;
+  while (is_well && !atomic_load(&self->ends)) {
+    is_well = moonpad_update_app_state(self->service, T("app"), T("{\"n\":1}"), T("[]"), &error) == MOONPAD_OK;
+    self->appended += is_well;
+  }
+  if (!is_well) fprintf(stderr, "%s\n", error.message);
+  return NULL;
+}
+
 static void *append_on(void *context) {
   appender *self = context;
   moonpad_session_name name = host_name("s");
@@ -159,7 +176,59 @@ static void test_a_session_that_grows_can_be_forked(void **state) {
   moonpad_service_release(other.service);
 }
 
+/* The first and the last of MANY are there. */
+static void expect_events(moonpad_session *session) {
+  for (size_t i = 0; i < MANY; i += MANY - 1) {
+    moonpad_event *event = NULL;
+    OK(moonpad_session_event(session, i, &event, &failure));
+    moonpad_event_free(event);
+  }
+}
+
+/* Nor does a busy app keep a long session from being forked, whose history goes in many parts. */
+static void test_a_session_of_a_busy_app_can_be_forked(void **state) {
+  host *self = *state;
+  appender other = {.ends = false};
+  moonpad_session *session = host_create(self, "s", "{}"), *fork = NULL;
+  for (int i = 0; i < MANY; i++) OK(moonpad_append_event_async(session, T("{\"author\":\"a\"}"), NULL, NULL, &failure));
+  OK(moonpad_refresh(session, &failure));
+  self->options.busy_timeout_ms = 300;
+  OK(moonpad_open(T(self->url), &self->options, &other.service, &failure));
+  assert_int_equal(pthread_create(&other.thread, NULL, count_on, &other), 0);
+  for (int i = 0; i < 5; i++) {
+    char id[16];
+    snprintf(id, sizeof id, "f%d", i);
+    OK(moonpad_fork(session, MANY, T(id), &fork, &failure));
+    expect_events(fork);
+    moonpad_session_free(fork);
+  }
+  atomic_store(&other.ends, true);
+  pthread_join(other.thread, NULL);
+  assert_true(other.appended > 20);
+  moonpad_session_free(session);
+  moonpad_service_release(other.service);
+}
+
 /* ---- several hosts ---- */
+
+/* It takes the connection, and says nothing. */
+static void test_a_silent_server_is_given_up_soon(void **state) {
+  (void)state;
+  moonpad_service *service = NULL;
+  struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+  socklen_t size = sizeof address;
+  char url[100];
+  int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  assert_int_equal(bind(listener, (struct sockaddr *)&address, size), 0);
+  assert_int_equal(listen(listener, 10), 0);
+  assert_int_equal(getsockname(listener, (struct sockaddr *)&address, &size), 0);
+  snprintf(url, sizeof url, "redis://127.0.0.1:%d", ntohs(address.sin_port));
+  double begun = mp_monotonic();
+  FAILS(MOONPAD_STORAGE, faults_open(url, 500, &service));
+  says("no connection: it has said nothing for 1 s");
+  assert_true(mp_monotonic() - begun < 9);
+  close(listener);
+}
 
 /* Of two hosts the first is not there, and of two the first may not be written to. */
 static void test_the_host_that_can_be_written_to_is_found(void **state) {
@@ -231,6 +300,29 @@ static void test_replicas_are_waited_for(void **state) {
   moonpad_session_free(session);
   moonpad_service_release(service);
   own_server_end(&server);
+}
+
+/* A history that went in parts before the commit is as whole as a short one. */
+static void test_what_no_replica_has_is_kept_whole(void **state) {
+  host *self = *state;
+  char url[300];
+  moonpad_service *service = NULL;
+  moonpad_session *session = host_create(self, "s", "{}"), *fork = NULL;
+  for (int i = 0; i < MANY; i++) OK(moonpad_append_event_async(session, T("{\"author\":\"a\"}"), NULL, NULL, &failure));
+  OK(moonpad_refresh(session, &failure));
+  moonpad_session_free(session);
+  snprintf(url, sizeof url, "%s&replicas=1", self->url);
+  OK(faults_open(url, 100, &service));
+  moonpad_session_name name = host_name("s");
+  OK(moonpad_get_session(service, &name, NULL, &session, &failure));
+  FAILS(MOONPAD_BUSY, moonpad_fork(session, MANY, T("fork"), &fork, &failure));
+  says("it is stored, but 0 replicas have it, not 1");
+  moonpad_session_free(session);
+  moonpad_service_release(service);
+  fork = host_get(self, "fork");
+  assert_int_equal(moonpad_session_revision(fork), MANY);
+  expect_events(fork);
+  moonpad_session_free(fork);
 }
 
 /* The primary becomes a replica under a service that is open, and a primary again. */
@@ -334,6 +426,9 @@ static void test_durability_is_the_servers(void **state) {
   own_server_run(&server, "run", "config set appendonly no");
   FAILS(MOONPAD_UNSUPPORTED, moonpad_open(T(url), &self->options, &service, &failure));
   says("without appendonly");
+  own_server_run(&server, "run", "config set maxmemory-policy volatile-lru");
+  FAILS(MOONPAD_UNSUPPORTED, moonpad_open(T(url), &self->options, &service, &failure));
+  says("maxmemory-policy");
   self->options.durability = MOONPAD_DURABILITY_NORMAL;
   OK(moonpad_open(T(url), &self->options, &service, &failure));
   moonpad_service_release(service);
@@ -360,6 +455,24 @@ static void test_an_account_without_rights_is_told(void **state) {
   OK(moonpad_create_session(service, &name, T("{\"k\":1}"), &session, &failure));
   host_append(session, "{\"k\":2,\"user:k\":2,\"app:k\":2}");
   own_server_run(&server, "run", "acl setuser poor -xadd");
+  FAILS(MOONPAD_UNSUPPORTED, moonpad_append_event(session, T("{\"author\":\"a\"}"), NULL, &failure));
+  moonpad_session_free(session);
+  moonpad_service_release(service);
+  own_server_end(&server);
+}
+
+static void test_an_account_may_have_no_password(void **state) {
+  (void)state;
+  own_server server;
+  char url[300];
+  moonpad_service *service = NULL;
+  own_server_make(&server, SCRIPT, "start", "");
+  own_server_run(&server, "run", "acl setuser reader on nopass '~*' +@all -xadd");
+  snprintf(url, sizeof url, "redis://reader@127.0.0.1:%d", atoi(linked_port_in(server.url)));
+  OK(faults_open(url, 1000, &service));
+  moonpad_session *session = NULL;
+  moonpad_session_name name = host_name("s");
+  OK(moonpad_create_session(service, &name, T("{}"), &session, &failure));
   FAILS(MOONPAD_UNSUPPORTED, moonpad_append_event(session, T("{\"author\":\"a\"}"), NULL, &failure));
   moonpad_session_free(session);
   moonpad_service_release(service);
@@ -399,6 +512,19 @@ static void test_keys_of_others_are_refused(void **state) {
   FAILS(MOONPAD_UNSUPPORTED, faults_open(url, 1000, &service));
   says("migrate=off");
   assert_int_equal(redis_number(rest, "EXISTS", "#schema"), 0);
+}
+
+/* The numbers of the next app are its own. */
+static void test_an_app_gives_no_numbers_of_another(void **state) {
+  host *self = *state;
+  moonpad_session_name name = host_name("t");
+  moonpad_session *session = NULL;
+  moonpad_session_free(host_create(self, "s", "{}"));
+  redis_run(behind_scheme(self), "SET", "#{app}:n", "4294967294", NULL);
+  moonpad_session_free(host_create(self, "last", "{}"));
+  FAILS(MOONPAD_LIMIT, moonpad_create_session(self->service, &name, T("{}"), &session, &failure));
+  says("all the numbers");
+  moonpad_session_free(host_get(self, "s"));
 }
 
 static void test_a_damaged_session_is_told(void **state) {
@@ -567,16 +693,21 @@ int main(void) {
       OWN(test_an_old_server_is_refused),
       OWN(test_a_batch_takes_one_round_trip),
       ON_STORE(test_a_session_that_grows_can_be_forked, "redis:"),
+      ON_STORE(test_a_session_of_a_busy_app_can_be_forked, "redis:"),
+      OWN(test_a_silent_server_is_given_up_soon),
       OWN(test_the_host_that_can_be_written_to_is_found),
       OWN(test_a_socket),
       OWN(test_replicas_are_waited_for),
+      ON_STORE(test_what_no_replica_has_is_kept_whole, "redis:"),
       OWN(test_a_server_that_is_read_only_for_a_while_is_waited_for),
       OWN(test_a_server_without_free_connections_is_waited_for),
       OWN(test_a_full_server_stores_all_or_nothing),
       OWN(test_an_account_without_rights_is_told),
+      OWN(test_an_account_may_have_no_password),
       ON_STORE(test_durability_is_the_servers, "redis:"),
       ON_STORE(test_a_wrong_password_is_told_without_it, "redis:"),
       ON_STORE(test_keys_of_others_are_refused, "redis:"),
+      ON_STORE(test_an_app_gives_no_numbers_of_another, "redis:"),
       ON_STORE(test_a_damaged_session_is_told, "redis:"),
       ON_STORE(test_names_are_never_syntax, "redis:"),
       ON_STORE(test_many_keys_in_one_call, "redis:"),

@@ -43,17 +43,6 @@ static void add_keys(mp_redis_arguments *out, const mp_redis *store, const mp_pl
 
 /* ---- the arguments ---- */
 
-/* The smallest guard of each scope. */
-static void add_guards(mp_redis_arguments *out, const mp_plan *plan) {
-  int64_t least[MP_STORED_SCOPES] = {MP_UNGUARDED, MP_UNGUARDED, MP_UNGUARDED};
-  for (size_t i = 0; i < plan->count; i++) {
-    const mp_guarded *operation = &plan->operations[i];
-    int64_t *found = &least[operation->scope];
-    if (operation->base != MP_UNGUARDED && (*found < 0 || operation->base < *found)) *found = operation->base;
-  }
-  for (int scope = 0; scope < MP_STORED_SCOPES; scope++) mp_redis_add_integer(out, least[scope]);
-}
-
 static void add_event(mp_redis_arguments *out, const mp_event_row *event) {
   mp_redis_add(out, event->id);
   mp_redis_add_time(out, event->timestamp);
@@ -81,7 +70,6 @@ static void add_plan(mp_redis_arguments *out, const mp_redis *store, const mp_pl
   add_keys(out, store, plan);
   mp_redis_add_integer(out, plan->ref.session);
   for (int scope = 0; scope < MP_STORED_SCOPES; scope++) mp_redis_add_integer(out, plan->snapshot[scope]);
-  add_guards(out, plan);
   for (int scope = 0; scope < MP_STORED_SCOPES; scope++) mp_redis_add_time(out, plan->touched_since[scope]);
   mp_redis_add_integer(out, plan->max_events);
   mp_redis_add_integer(out, plan->max_value_bytes);
@@ -178,7 +166,7 @@ static bool send_plan(mp_redis_connection *connection, mp_sent_plan *sent, bool 
   if (plan->begin != NULL) plan->begin(plan->context);
   mp_redis_arguments_init(&arguments, env);
   bool has_room = mp_plan_reserve_sums(env, plan);
-  if (!has_room) mp_redis_note(connection, mp_no_memory(&error), &error);
+  if (!has_room) mp_redis_note(connection, mp_no_memory(&error), &error, NULL);
   if (has_room) add_plan(&arguments, connection->store, plan);
   const mp_redis_arguments *parts[] = {&arguments};
   bool is_sent = has_room && mp_redis_go_to_app(connection, plan->ref.name.app_name, NULL) == MOONPAD_OK &&
@@ -211,24 +199,31 @@ static bool receive_plan(mp_redis_connection *connection, mp_sent_plan *sent) {
   return lacks_script;
 }
 
-/* Leaves in `plans` those for which the script was missing, and returns how many these are. */
-static size_t send_all(mp_redis_connection *connection, mp_sent_plan **plans, size_t count, bool by_hash) {
-  mp_remote_failure last = {.status = MOONPAD_OK};
+/* The failure of one plan, on a connection that goes on. */
+static void keep_failure(mp_redis_connection *connection, mp_remote_failure *last) {
+  if (mp_remote_is_broken(&connection->base)) return;
+  if (connection->base.failure.again != MP_AGAIN_NEVER) *last = connection->base.failure;
+  mp_remote_clear_failure(&connection->base);
+}
+
+/*
+** Leaves in `plans` those for which the script was missing, and returns how many these are. *last:
+** why one of those that are untried is to be sent again.
+*/
+static size_t send_all(mp_redis_connection *connection, mp_sent_plan **plans, size_t count, bool by_hash,
+                       mp_remote_failure *last) {
   bool is_sent[MP_LARGEST_SEND];
   size_t left = 0;
   for (size_t i = 0; i < count; i++) {
     is_sent[i] = !mp_remote_is_broken(&connection->base) && send_plan(connection, plans[i], by_hash);
-    if (!mp_remote_is_broken(&connection->base)) mp_remote_clear_failure(&connection->base);
+    keep_failure(connection, last);
   }
   if (connection->node_count > 1) mp_redis_flush(connection);
   for (size_t i = 0; i < count && !mp_remote_is_broken(&connection->base); i++) {
     if (!is_sent[i]) continue;
     if (receive_plan(connection, plans[i])) plans[left++] = plans[i];
-    if (mp_remote_is_broken(&connection->base)) break;
-    if (connection->base.failure.again != MP_AGAIN_NEVER) last = connection->base.failure;
-    mp_remote_clear_failure(&connection->base);
+    keep_failure(connection, last);
   }
-  if (!mp_remote_is_broken(&connection->base)) connection->base.failure = last;
   return left;
 }
 
@@ -237,25 +232,26 @@ static size_t count_of_app(mp_sent_plan *const *plans, size_t count) {
   moonpad_string app = plans[0]->plan->ref.name.app_name;
   size_t same = 1;
   for (; same < count; same++) {
-    moonpad_string other = plans[same]->plan->ref.name.app_name;
-    if (other.length != app.length || memcmp(other.data, app.data, app.length) != 0) break;
+    if (!mp_redis_is_same(plans[same]->plan->ref.name.app_name, app)) break;
   }
   return same;
 }
 
+/* It is stored, or may be: by an earlier sending, whose answer was lost. */
+static bool may_be_stored(const mp_sent_plan *sent) {
+  mp_plan_outcome outcome = sent->plan->outcome;
+  return outcome == MP_OUTCOME_STORED || (outcome == MP_OUTCOME_DUPLICATE && sent->is_resent);
+}
+
 /* What is stored and not where it has to be has failed, and is found when it is sent again. */
 static void wait_for_replicas(mp_redis_connection *connection, mp_sent_plan *const *plans, size_t count) {
-  mp_remote_failure before = connection->base.failure;
   moonpad_error error;
-  mp_remote_clear_failure(&connection->base);
   moonpad_status status = mp_redis_go_to_app(connection, plans[0]->plan->ref.name.app_name, &error);
   if (status == MOONPAD_OK) status = mp_redis_wait_for_replicas(connection, &error);
-  if (status == MOONPAD_OK) {
-    connection->base.failure = before;
-    return;
-  }
+  if (status == MOONPAD_OK) return;
+  if (!mp_remote_is_broken(&connection->base)) mp_remote_clear_failure(&connection->base);
   for (size_t i = 0; i < count; i++) {
-    if (plans[i]->plan->outcome != MP_OUTCOME_STORED) continue;
+    if (!may_be_stored(plans[i])) continue;
     mp_plan_forget(connection->store->remote.env, plans[i]->plan);
     if (!mp_remote_is_broken(&connection->base)) plans[i]->plan->error = error;
   }
@@ -265,10 +261,12 @@ void mp_redis_send_plans(mp_remote_connection *base, mp_sent_plan *const *plans,
   mp_redis_connection *connection = (mp_redis_connection *)base;
   mp_sent_plan *left[MP_LARGEST_SEND];
   memcpy(left, plans, count * sizeof *left);
-  size_t lacking = send_all(connection, left, count, true);
-  if (lacking > 0 && !mp_remote_is_broken(base)) send_all(connection, left, lacking, false);
+  mp_remote_failure last = {.status = MOONPAD_OK};
+  size_t lacking = send_all(connection, left, count, true, &last);
+  if (lacking > 0 && !mp_remote_is_broken(base)) send_all(connection, left, lacking, false, &last);
   for (size_t i = 0, same; connection->store->replicas > 0 && i < count && !mp_remote_is_broken(base); i += same) {
     same = count_of_app(plans + i, count - i);
     wait_for_replicas(connection, plans + i, same);
   }
+  if (!mp_remote_is_broken(base)) base->failure = last;
 }

@@ -24,11 +24,6 @@ void mp_redis_arguments_clear(mp_redis_arguments *arguments) {
   arguments->failed = false;
 }
 
-void mp_redis_arguments_cut(mp_redis_arguments *arguments, size_t count) {
-  arguments->count = count;
-  arguments->bytes.length = count == 0 ? 0 : arguments->ends[count - 1];
-}
-
 void mp_redis_end_argument(mp_redis_arguments *arguments) {
   void *ends = arguments->ends;
   bool has_room =
@@ -117,4 +112,8 @@ void mp_redis_begin_key(mp_redis_arguments *arguments, const mp_redis *store, mo
 void mp_redis_end_key(mp_redis_arguments *arguments, const char *end) {
   mp_buffer_add_string(&arguments->bytes, moonpad_text(end));
   mp_redis_end_argument(arguments);
+}
+
+bool mp_redis_is_same(moonpad_string a, moonpad_string b) {
+  return a.length == b.length && memcmp(a.data, b.data, a.length) == 0;
 }

@@ -1,6 +1,7 @@
 /* Opens and closes connections, to one server or to the nodes of a cluster. */
 #include <fcntl.h>
 #include <math.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,10 +12,21 @@
 #define DEFAULT_PORT            6379
 #define MOST_SECONDS_TO_CONNECT 10
 #define OLDEST_MAJOR            6
+#define MOST_WORDS_BEFORE_7     ((size_t)1 << 20)
 
 static struct timeval interval(double seconds) {
   double whole = floor(seconds);
   return (struct timeval){.tv_sec = (time_t)whole, .tv_usec = (suseconds_t)((seconds - whole) * 1e6)};
+}
+
+/* Of the greeting as well: who is silent then is not waited for as long as for an answer. */
+static double time_to_connect(const mp_redis *store) {
+  return fmin(fmax(store->remote.patience, 1), MOST_SECONDS_TO_CONNECT);
+}
+
+static void set_silence(mp_redis_node *node, double seconds) {
+  node->silence = seconds;
+  redisSetTimeout(node->redis, interval(seconds));
 }
 
 /* ---- what is done first on a connection ---- */
@@ -23,7 +35,7 @@ static void set_up_socket(mp_redis_connection *connection) {
   redisContext *redis = connection->node->redis;
   int flags = fcntl(redis->fd, F_GETFD);
   if (flags >= 0) fcntl(redis->fd, F_SETFD, flags | FD_CLOEXEC);
-  redisSetTimeout(redis, interval(connection->store->remote.silence));
+  set_silence(connection->node, time_to_connect(connection->store));
   if (connection->store->socket == NULL) redisEnableKeepAlive(redis);
 }
 
@@ -34,12 +46,17 @@ static moonpad_status send_words(mp_redis_connection *connection, mp_redis_argum
   return status;
 }
 
+/* A user may have no password. */
+static bool has_account(const mp_redis *store) {
+  return store->remote.password != NULL || store->url.user != NULL;
+}
+
 static moonpad_status send_greeting(mp_redis_connection *connection, mp_redis_arguments *words, moonpad_error *error) {
   const mp_redis *store = connection->store;
   moonpad_status status = MOONPAD_OK;
-  if (store->remote.password != NULL) {
+  if (has_account(store)) {
     if (store->url.user != NULL) mp_redis_add_text(words, store->url.user);
-    mp_redis_add_text(words, store->remote.password);
+    mp_redis_add_text(words, store->remote.password != NULL ? store->remote.password : "");
     status = send_words(connection, words, "AUTH", error);
   }
   mp_redis_add_text(words, "2");
@@ -110,16 +127,19 @@ static int64_t slot_of(const redisReply *time, int64_t client) {
   return (microseconds << 10) | (client & 1023);
 }
 
+/* `reply` is an error, or NULL: the connection is lost. */
+static void refuse_reply(const mp_redis_connection *connection, const redisReply *reply, mp_remote_failure *failure) {
+  char text[128];
+  const char *said = reply != NULL ? reply->str : mp_redis_reason(connection->node, text, sizeof text);
+  mp_redis_refuse(connection->store, said, failure);
+}
+
 /* NULL: it is refused. */
 static redisReply *receive(mp_redis_connection *connection, mp_remote_failure *failure) {
   redisReply *reply = mp_redis_receive(connection, NULL);
-  if (reply == NULL) {
-    mp_redis_refuse(connection->store, connection->node->redis->errstr, failure);
-    return NULL;
-  }
-  if (reply->type != REDIS_REPLY_ERROR) return reply;
-  mp_redis_refuse(connection->store, reply->str, failure);
-  freeReplyObject(reply);
+  if (reply != NULL && reply->type != REDIS_REPLY_ERROR) return reply;
+  refuse_reply(connection, reply, failure);
+  if (reply != NULL) freeReplyObject(reply);
   return NULL;
 }
 
@@ -132,12 +152,13 @@ static moonpad_status receive_greeting(mp_redis_connection *connection, bool may
     return refuse(connection->store, MOONPAD_UNSUPPORTED, MP_AGAIN_NEVER, "moonpad needs Redis 6.0 or later", failure);
   }
   if (reply == NULL || reply->type == REDIS_REPLY_ERROR) {
-    mp_redis_refuse(connection->store, reply == NULL ? connection->node->redis->errstr : reply->str, failure);
+    refuse_reply(connection, reply, failure);
     if (reply != NULL) freeReplyObject(reply);
     return failure->status;
   }
   read_greeting(reply, found);
   freeReplyObject(reply);
+  connection->node->most_words = found->major < 7 ? MOST_WORDS_BEFORE_7 : SIZE_MAX;
   return check_greeting(connection->store, found, may_be_replica, failure);
 }
 
@@ -146,8 +167,7 @@ static moonpad_status receive_hashes(mp_redis_connection *connection, mp_remote_
   for (int id = 0; id < MP_REDIS_SCRIPTS; id++) {
     redisReply *reply = mp_redis_receive(connection, NULL);
     bool is_refused = reply == NULL || (reply->type == REDIS_REPLY_ERROR && strstr(reply->str, "LOADING") != NULL);
-    if (is_refused)
-      mp_redis_refuse(connection->store, reply == NULL ? connection->node->redis->errstr : reply->str, failure);
+    if (is_refused) refuse_reply(connection, reply, failure);
     moonpad_string hash = mp_redis_string(reply);
     if (hash.length == sizeof connection->node->hashes[id] - 1)
       memcpy(connection->node->hashes[id], hash.data, hash.length + 1);
@@ -160,7 +180,7 @@ static moonpad_status receive_hashes(mp_redis_connection *connection, mp_remote_
 static moonpad_status receive_all(mp_redis_connection *connection, bool may_be_replica, mp_remote_failure *failure) {
   greeting found = {.major = 0};
   redisReply *reply = NULL;
-  if (connection->store->remote.password != NULL) {
+  if (has_account(connection->store)) {
     reply = receive(connection, failure);
     if (reply == NULL) return failure->status;
     freeReplyObject(reply);
@@ -192,7 +212,7 @@ static moonpad_status greet(mp_redis_connection *connection, bool may_be_replica
 /* ---- a node ---- */
 
 static redisContext *open_socket(const mp_redis *store, const mp_redis_address *address) {
-  struct timeval wait = interval(fmin(fmax(store->remote.patience, 1), MOST_SECONDS_TO_CONNECT));
+  struct timeval wait = interval(time_to_connect(store));
   if (store->socket != NULL) return redisConnectUnixWithTimeout(store->socket, wait);
   return redisConnectWithTimeout(address->host, address->port, wait);
 }
@@ -207,7 +227,7 @@ moonpad_status mp_redis_open_node(mp_redis_connection *connection, bool may_be_r
     mp_redis_refuse(connection->store, node->redis->errstr, failure);
   } else {
     set_up_socket(connection);
-    greet(connection, may_be_replica, failure);
+    if (greet(connection, may_be_replica, failure) == MOONPAD_OK) set_silence(node, connection->store->remote.silence);
   }
   mp_remote_clear_failure(&connection->base);
   if (failure->status != MOONPAD_OK) mp_redis_close_node(connection, node);
@@ -253,6 +273,14 @@ static mp_redis_connection *connect_to(mp_redis *store, const char *host, int po
   return NULL;
 }
 
+static bool is_in_url(const mp_url_parts *url, const mp_redis_address *address) {
+  for (size_t i = 0; i < url->host_count; i++) {
+    int port = url->hosts[i].port != 0 ? url->hosts[i].port : DEFAULT_PORT;
+    if (port == address->port && strcmp(url->hosts[i].name, address->host) == 0) return true;
+  }
+  return false;
+}
+
 /* Of a cluster all hosts of the URL may have gone, one after the other. */
 static mp_redis_connection *connect_to_learned(mp_redis *store, mp_remote_failure *failure) {
   mp_redis_connection *connection = NULL;
@@ -262,22 +290,31 @@ static mp_redis_connection *connect_to_learned(mp_redis *store, mp_remote_failur
     if (i < store->learned->count) address = store->learned->nodes[i];
     pthread_mutex_unlock(&store->learned->lock);
     if (address.port == 0) break;
-    connection = connect_to(store, address.host, address.port, failure);
+    if (!is_in_url(&store->url, &address)) connection = connect_to(store, address.host, address.port, failure);
   }
   return connection;
+}
+
+/* Begins with the host that was there last: one that is silent costs time. */
+static mp_redis_connection *connect_to_url(mp_redis *store, mp_remote_failure *failure) {
+  const mp_url_parts *url = &store->url;
+  unsigned first = atomic_load(&store->host);
+  for (size_t i = 0; i < url->host_count; i++) {
+    unsigned at = (unsigned)((first + i) % url->host_count);
+    mp_redis_connection *connection = connect_to(store, url->hosts[at].name, url->hosts[at].port, failure);
+    if (connection != NULL) atomic_store(&store->host, at);
+    if (connection != NULL || failure->again == MP_AGAIN_NEVER) return connection;
+  }
+  return NULL;
 }
 
 /* The first host that is there and may be written to; of a cluster, that knows its nodes. */
 mp_remote_connection *mp_redis_connect(mp_remote *remote, mp_remote_failure *failure) {
   mp_redis *store = (mp_redis *)remote;
-  const mp_url_parts *url = &store->url;
-  mp_redis_connection *connection = NULL;
-  if (store->socket != NULL) connection = connect_to(store, "", 0, failure);
-  for (size_t i = 0; connection == NULL && store->socket == NULL && i < url->host_count; i++) {
-    connection = connect_to(store, url->hosts[i].name, url->hosts[i].port, failure);
-    if (connection == NULL && failure->again == MP_AGAIN_NEVER) return NULL;
-  }
-  if (connection == NULL && store->learned != NULL) connection = connect_to_learned(store, failure);
+  bool is_named = store->socket == NULL;
+  mp_redis_connection *connection = is_named ? connect_to_url(store, failure) : connect_to(store, "", 0, failure);
+  bool is_over = connection != NULL || failure->again == MP_AGAIN_NEVER || store->learned == NULL;
+  if (!is_over) connection = connect_to_learned(store, failure);
   return connection == NULL ? NULL : &connection->base;
 }
 

@@ -55,9 +55,11 @@ static const meaning *meaning_of(const char *said) {
 
 /* ---- noting ---- */
 
-moonpad_status mp_redis_note(mp_redis_connection *connection, moonpad_status status, const moonpad_error *error) {
+moonpad_status mp_redis_note(mp_redis_connection *connection, moonpad_status status, const moonpad_error *reason,
+                             moonpad_error *error) {
+  if (error != NULL) *error = *reason;
   if (connection->base.failure.status != MOONPAD_OK) return status;
-  return mp_remote_note(&connection->base, status, MP_AGAIN_NEVER, "", error);
+  return mp_remote_note(&connection->base, status, MP_AGAIN_NEVER, "", reason);
 }
 
 static moonpad_status note(mp_redis_connection *connection, moonpad_status status, mp_remote_again again,
@@ -78,12 +80,12 @@ moonpad_status mp_redis_fail(mp_redis_connection *connection, const redisReply *
 }
 
 /* hiredis tells a timeout by the system's words for EAGAIN. */
-static const char *reason_of_loss(const mp_redis_connection *connection, char *text, size_t size) {
-  const redisContext *redis = connection->node->redis;
+const char *mp_redis_reason(const mp_redis_node *node, char *text, size_t size) {
+  const redisContext *redis = node->redis;
   if (redis->err != REDIS_ERR_IO || strerror_r(EAGAIN, text, size) != 0 || strcmp(redis->errstr, text) != 0) {
     return redis->errstr;
   }
-  snprintf(text, size, "it has said nothing for %.0f s", connection->store->remote.silence);
+  snprintf(text, size, "it has said nothing for %.0f s", node->silence);
   return text;
 }
 
@@ -91,13 +93,11 @@ moonpad_status mp_redis_lost(mp_redis_connection *connection, const char *what, 
   const mp_remote *remote = &connection->store->remote;
   moonpad_error reason;
   char text[128];
-  if (connection->node->redis->err == REDIS_ERR_OOM) {
-    /* hiredis gives the connection up. */
-    connection->base.must_close = true;
-    return note(connection, mp_no_memory(&reason), MP_AGAIN_NEVER, &reason, error);
-  }
+  /* hiredis gives the connection up, and an answer may be lost: as if the server had gone. */
+  if (connection->node->redis->err == REDIS_ERR_OOM)
+    return note(connection, mp_no_memory(&reason), MP_AGAIN_RECONNECT, &reason, error);
   moonpad_status status = mp_fail(&reason, MOONPAD_STORAGE, "%s: the connection is lost: %.200s", remote->place,
-                                  what != NULL ? what : reason_of_loss(connection, text, sizeof text));
+                                  what != NULL ? what : mp_redis_reason(connection->node, text, sizeof text));
   return note(connection, status, MP_AGAIN_RECONNECT, &reason, error);
 }
 

@@ -105,13 +105,13 @@ static moonpad_status sweep_next_app(mp_redis_tx *tx, mp_sweep *sweep, moonpad_e
   return status;
 }
 
-/* Each app's own is a commit of its own: what is swept in one has nothing to do with another. */
+/* At most one app has something to go: a commit is about one. */
 moonpad_status mp_redis_sweep(mp_tx *base, mp_sweep *sweep, moonpad_error *error) {
   moonpad_status status = MOONPAD_OK;
   sweep->removed = 0;
   sweep->is_done = false;
   for (int apps = 0; status == MOONPAD_OK && !sweep->is_done && apps < MOST_APPS_AT_ONCE; apps++) {
-    if (sweep->removed >= sweep->limit) break;
+    if (sweep->removed > 0) break;
     status = sweep_next_app(mp_redis_tx_of(base), sweep, error);
   }
   return status;

@@ -166,6 +166,12 @@ static redisReply *ask(mp_redis_connection *connection, const char *command, con
 
 #define LOSES_LAST "a crash of its machine can lose what it has stored last"
 
+/* Of what may be refused; a connection that is lost stays so. */
+static void free_answer(mp_redis_connection *connection, redisReply *reply) {
+  if (reply != NULL) freeReplyObject(reply);
+  if (!mp_remote_is_broken(&connection->base)) mp_remote_clear_failure(&connection->base);
+}
+
 /* What its settings say; *is_told: they may be asked for. */
 static const char *find_risk(mp_redis_connection *connection, bool *is_told) {
   /* append... and maxmem...: of one pattern, for Redis 6 takes no more. */
@@ -178,12 +184,11 @@ static const char *find_risk(mp_redis_connection *connection, bool *is_told) {
     appends = appends || (mp_redis_says(name, "appendonly") && mp_redis_says(value, "yes"));
     waits = waits || (mp_redis_says(name, "appendfsync") && mp_redis_says(value, "always"));
     bool is_policy = mp_redis_says(name, "maxmemory-policy") && text.data != NULL;
-    evicts = evicts || (is_policy && strncmp(text.data, "all", 3) == 0);
+    evicts = evicts || (is_policy && strcmp(text.data, "noeviction") != 0);
   }
   *is_told = mp_redis_count(reply) > 0;
-  if (reply != NULL) freeReplyObject(reply);
-  mp_remote_clear_failure(&connection->base);
-  if (evicts) return "with a maxmemory-policy that lets it delete parts of sessions";
+  free_answer(connection, reply);
+  if (evicts) return "with a maxmemory-policy that lets it delete what moonpad has stored";
   if (!appends) return "without appendonly: " LOSES_LAST;
   return waits ? NULL : "without appendfsync always: " LOSES_LAST;
 }
@@ -194,8 +199,7 @@ static const char *guess_risk(mp_redis_connection *connection) {
   redisReply *reply = ask(connection, "INFO", section, 1, NULL);
   moonpad_string text = mp_redis_string(reply);
   bool appends = text.data != NULL && strstr(text.data, "aof_enabled:1") != NULL;
-  if (reply != NULL) freeReplyObject(reply);
-  mp_remote_clear_failure(&connection->base);
+  free_answer(connection, reply);
   return appends ? "perhaps without appendfsync always: " LOSES_LAST : "perhaps without appendonly: " LOSES_LAST;
 }
 
@@ -203,7 +207,11 @@ static moonpad_status check_node(mp_redis_connection *connection, moonpad_error 
   const mp_remote *remote = &connection->store->remote;
   bool is_told;
   const char *risk = find_risk(connection, &is_told);
-  if (!is_told) risk = guess_risk(connection);
+  if (!is_told && !mp_remote_is_broken(&connection->base)) risk = guess_risk(connection);
+  if (mp_remote_is_broken(&connection->base)) {
+    if (error != NULL) *error = connection->base.failure.error;
+    return connection->base.failure.status;
+  }
   if (risk == NULL) return MOONPAD_OK;
   return mp_remote_is_less_durable(remote, risk, error);
 }

@@ -56,6 +56,7 @@
 #pragma GCC diagnostic pop
 
 #include <pthread.h>
+#include <stdatomic.h>
 
 #include "base/buffer.h"
 #include "store/server/remote.h"
@@ -91,6 +92,7 @@ typedef struct mp_redis {
   mp_url_parts url;
   char *socket;              /* a path; NULL: the URL has hosts */
   mp_redis_learned *learned; /* of a cluster; NULL: it is none */
+  atomic_uint host;          /* of the URL, by number: the one that was there last */
   int64_t database;
   int64_t replicas;                         /* that must have what is stored, before a call ends */
   char prefix[MP_REDIS_LONGEST_PREFIX + 1]; /* of all keys */
@@ -111,6 +113,8 @@ typedef struct mp_redis_arguments {
 typedef struct mp_redis_node {
   mp_redis_address address;
   redisContext *redis;               /* NULL: nothing was sent there yet */
+  double silence;                    /* seconds without a byte, until it counts as gone */
+  size_t most_words;                 /* that it takes in one command */
   char hashes[MP_REDIS_SCRIPTS][41]; /* of the scripts, as the server knows them; "": it does not */
 } mp_redis_node;
 
@@ -134,8 +138,6 @@ typedef struct mp_redis_connection {
 void mp_redis_arguments_init(mp_redis_arguments *arguments, mp_env *env);
 void mp_redis_arguments_free(mp_redis_arguments *arguments);
 void mp_redis_arguments_clear(mp_redis_arguments *arguments);
-/* Back to a state that it had, when it had so many. */
-void mp_redis_arguments_cut(mp_redis_arguments *arguments, size_t count);
 void mp_redis_add(mp_redis_arguments *arguments, moonpad_string text); /* data NULL: "" */
 void mp_redis_add_text(mp_redis_arguments *arguments, const char *text);
 void mp_redis_add_integer(mp_redis_arguments *arguments, int64_t number);
@@ -152,6 +154,7 @@ void mp_redis_encode(mp_redis_arguments *arguments, moonpad_string name);
 void mp_redis_begin_key(mp_redis_arguments *arguments, const mp_redis *store, moonpad_string app_name);
 void mp_redis_end_key(mp_redis_arguments *arguments, const char *end);
 moonpad_string mp_redis_argument(const mp_redis_arguments *arguments, size_t index);
+bool mp_redis_is_same(moonpad_string a, moonpad_string b);
 
 /* ---- wire.c ---- */
 
@@ -218,11 +221,14 @@ moonpad_status mp_redis_fail(mp_redis_connection *connection, const redisReply *
 /* The connection is lost. `what` may be NULL: what hiredis says. */
 moonpad_status mp_redis_lost(mp_redis_connection *connection, const char *what, moonpad_error *error);
 moonpad_status mp_redis_corrupt(mp_redis_connection *connection, const char *what, moonpad_error *error);
-/* A failure of this side: memory, say. */
-moonpad_status mp_redis_note(mp_redis_connection *connection, moonpad_status status, const moonpad_error *error);
+/* Notes a failure of this side, memory say, if it is the first, and tells it the caller. */
+moonpad_status mp_redis_note(mp_redis_connection *connection, moonpad_status status, const moonpad_error *reason,
+                             moonpad_error *error);
 /* Others have changed what the transaction has seen: it is to be called again. */
 moonpad_status mp_redis_moved(mp_redis_connection *connection, moonpad_error *error);
-/* Why there is no connection. `said`: by the server, or hiredis. */
+/* Why a connection was lost. `text` is room for it. */
+const char *mp_redis_reason(const mp_redis_node *node, char *text, size_t size);
+/* Why there is no connection. `said`: by the server, or mp_redis_reason. */
 void mp_redis_refuse(const mp_redis *store, const char *said, mp_remote_failure *failure);
 
 /* ---- scripts.c ---- */
@@ -284,6 +290,7 @@ typedef struct mp_redis_part {
   mp_redis_made *made;
   size_t made_count, made_capacity;
   mp_redis_arguments writes; /* so far */
+  bool is_stored;            /* they are committed */
 } mp_redis_part;
 
 typedef struct mp_redis_tx {

@@ -16,9 +16,9 @@ static moonpad_string first_words(moonpad_string signature, int words) {
 }
 
 /*
-** What of a signature must be as it was. A commit insists on all of a head that it changes, and of
-** a session; of a user or an app that it has only read, that it is the same one: else nobody could
-** make a session while an app's counter is busy. The events of a session that the transaction does
+** What of a signature must be as it was, for a commit and for a later look. In `write` that is all of
+** a session, and of a head that is changed; of a user or an app that was only read, that it is the
+** same one: else nobody could make a session, or fork a long one, while an app's counter is busy. The events of a session that the transaction does
 ** not change are the same as long as it has not been trimmed: later ones are left out.
 */
 static moonpad_string expected(const mp_redis_tx *tx, const mp_redis_seen *seen, mp_redis_reads reads) {
@@ -51,13 +51,9 @@ void mp_redis_add_seen(const mp_redis_tx *tx, mp_redis_arguments *arguments, mp_
   }
 }
 
-static bool is_same(moonpad_string a, moonpad_string b) {
-  return a.length == b.length && memcmp(a.data, b.data, a.length) == 0;
-}
-
 static mp_redis_seen *find_seen(mp_redis_tx *tx, moonpad_string key) {
   for (size_t i = 0; i < tx->part->seen_count; i++) {
-    if (is_same(mp_redis_argument(&tx->part->known, tx->part->seen[i].key), key)) return &tx->part->seen[i];
+    if (mp_redis_is_same(mp_redis_argument(&tx->part->known, tx->part->seen[i].key), key)) return &tx->part->seen[i];
   }
   return NULL;
 }
@@ -72,9 +68,8 @@ static bool is_weak(char kind) {
 */
 static bool note_again(mp_redis_tx *tx, mp_redis_seen *seen, char kind, moonpad_string signature,
                        mp_redis_reads reads) {
-  moonpad_string before = mp_redis_argument(&tx->part->known, seen->signature);
+  moonpad_string before = expected(tx, seen, reads);
   bool was_weak = is_weak(seen->kind), only_identity = was_weak || is_weak(kind);
-  if (!tx->is_write || reads == MP_REDIS_READS_EVENTS || seen->may_grow) before = expected(tx, seen, reads);
   if (only_identity) before = first_words(before, 1);
   bool is_as_before = signature.length >= before.length && memcmp(signature.data, before.data, before.length) == 0;
   if (was_weak && !is_weak(kind) && !seen->is_written) {

@@ -39,8 +39,7 @@ moonpad_string mp_redis_app_name(const mp_redis_part *part) {
 moonpad_status mp_redis_no_memory(mp_redis_tx *tx, moonpad_error *error) {
   moonpad_error reason;
   moonpad_status status = mp_no_memory(&reason);
-  if (error != NULL) *error = reason;
-  return mp_redis_note(tx->connection, status, &reason);
+  return mp_redis_note(tx->connection, status, &reason, error);
 }
 
 static moonpad_status add_part(mp_redis_tx *tx, moonpad_string app_name, moonpad_error *error) {
@@ -65,14 +64,10 @@ static void free_parts(mp_redis_tx *tx) {
   }
 }
 
-static bool is_same(moonpad_string a, moonpad_string b) {
-  return a.length == b.length && memcmp(a.data, b.data, a.length) == 0;
-}
-
 moonpad_status mp_redis_enter_app(mp_redis_tx *tx, moonpad_string app_name, moonpad_error *error) {
   moonpad_status status = MOONPAD_OK;
   for (tx->part = tx->parts; tx->part != NULL; tx->part = tx->part->next) {
-    if (is_same(mp_redis_app_name(tx->part), app_name)) break;
+    if (mp_redis_is_same(mp_redis_app_name(tx->part), app_name)) break;
   }
   if (tx->part == NULL) status = add_part(tx, app_name, error);
   return status == MOONPAD_OK ? mp_redis_go_to_app(tx->connection, app_name, error) : status;
@@ -114,29 +109,23 @@ mp_redis_arguments *mp_redis_begin_question(mp_redis_tx *tx, const char *name) {
 /* A word of the script that is no answer to a question. */
 moonpad_status mp_redis_check_word(mp_redis_tx *tx, const redisReply *reply, moonpad_error *error) {
   const redisReply *word = mp_redis_item(reply, 0);
+  const char *place = tx->connection->store->remote.place;
   moonpad_error reason;
+  moonpad_status status = MOONPAD_OK;
   if (mp_redis_says(word, "moved")) return mp_redis_moved(tx->connection, error);
-  if (mp_redis_says(word, "known")) {
-    moonpad_status status =
-        mp_fail(&reason, MOONPAD_ALREADY_EXISTS, "an event with this id or revision is already in this session");
-    mp_redis_note(tx->connection, status, &reason);
-    if (error != NULL) *error = reason;
-    return status;
-  }
-  if (mp_redis_says(word, "damaged")) {
-    moonpad_status status = mp_redis_corrupt(tx->connection, "a key holds what moonpad has not put there", &reason);
-    mp_redis_note(tx->connection, status, &reason);
-    if (error != NULL) *error = reason;
-    return status;
-  }
   if (mp_redis_says(word, "late")) {
-    moonpad_status status = mp_fail(&reason, MOONPAD_STORAGE, "%s: an earlier attempt was still under way",
-                                    tx->connection->store->remote.place);
-    mp_remote_note(&tx->connection->base, status, MP_AGAIN_CALL, "", &reason);
+    status = mp_fail(&reason, MOONPAD_STORAGE, "%s: an earlier attempt was still under way", place);
     if (error != NULL) *error = reason;
-    return status;
+    return mp_remote_note(&tx->connection->base, status, MP_AGAIN_CALL, "", &reason);
   }
-  return MOONPAD_OK;
+  if (mp_redis_says(word, "known")) {
+    status = mp_fail(&reason, MOONPAD_ALREADY_EXISTS, "an event with this id or revision is already in this session");
+  } else if (mp_redis_says(word, "damaged")) {
+    status = mp_redis_corrupt(tx->connection, "a key holds what moonpad has not put there", &reason);
+  } else if (mp_redis_says(word, "full")) {
+    status = mp_fail(&reason, MOONPAD_LIMIT, "%s: the app has had all the numbers that there are", place);
+  }
+  return status == MOONPAD_OK ? status : mp_redis_note(tx->connection, status, &reason, error);
 }
 
 static redisReply *ask_once(mp_redis_tx *tx, mp_redis_reads reads, moonpad_error *error) {
@@ -234,20 +223,36 @@ static moonpad_status commit_part(mp_redis_tx *tx, mp_remote_attempt *once, bool
   if (reply == NULL) return tx->connection->base.failure.status;
   moonpad_status status = mp_redis_check_word(tx, reply, once->error);
   freeReplyObject(reply);
+  tx->part->is_stored = status == MOONPAD_OK;
   return status == MOONPAD_OK ? mp_redis_wait_for_replicas(tx->connection, once->error) : status;
 }
 
+static const mp_redis_part *last_written(const mp_redis_tx *tx) {
+  const mp_redis_part *last = NULL;
+  for (const mp_redis_part *part = tx->parts; part != NULL; part = part->next) {
+    if (part->writes.count > 0) last = part;
+  }
+  return last;
+}
+
+/*
+** Only of the last part an answer that is lost leaves open whether the transaction was stored.
+** Where one of another part is lost, all of it is done again, which does no harm twice.
+*/
 static moonpad_status commit(mp_redis_tx *tx, mp_remote_attempt *once, bool *sent) {
+  const mp_redis_part *last = last_written(tx);
   moonpad_status status = MOONPAD_OK;
   for (tx->part = tx->parts; status == MOONPAD_OK && tx->part != NULL; tx->part = tx->part->next) {
-    if (tx->part->writes.count > 0) status = commit_part(tx, once, sent);
+    bool not_all = false;
+    if (tx->part->writes.count > 0) status = commit_part(tx, once, tx->part == last ? sent : &not_all);
   }
   return status;
 }
 
+/* What was stored stays, though it may not be on enough replicas. */
 static void unstage(mp_redis_tx *tx) {
   for (tx->part = tx->parts; tx->part != NULL; tx->part = tx->part->next) {
-    if (tx->part->made_count == 0) continue;
+    if (tx->part->made_count == 0 || tx->part->is_stored) continue;
     if (mp_redis_go_to_app(tx->connection, mp_redis_app_name(tx->part), NULL) == MOONPAD_OK) mp_redis_unstage(tx);
   }
 }
@@ -309,5 +314,5 @@ moonpad_status mp_redis_find_commit(mp_remote_connection *base, const mp_remote_
   if (reply == NULL) return base->failure.status;
   *is_done = mp_redis_says(mp_redis_item(reply, 0), "done");
   freeReplyObject(reply);
-  return MOONPAD_OK;
+  return *is_done ? mp_redis_wait_for_replicas(connection, NULL) : MOONPAD_OK;
 }

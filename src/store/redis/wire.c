@@ -8,8 +8,6 @@
 
 /* ---- sending: what is sent waits in hiredis until a reply is received ---- */
 
-#define MOST_PARTS 8
-
 static bool reserve(mp_redis_connection *connection, size_t count) {
   mp_env *env = connection->store->remote.env;
   void *values = connection->values, *lengths = connection->lengths;
@@ -28,9 +26,7 @@ static void put(mp_redis_connection *connection, size_t at, moonpad_string text)
 static moonpad_status no_memory(mp_redis_connection *connection, moonpad_error *error) {
   moonpad_error reason;
   moonpad_status status = mp_no_memory(&reason);
-  mp_redis_note(connection, status, &reason);
-  if (error != NULL) *error = reason;
-  return status;
+  return mp_redis_note(connection, status, &reason, error);
 }
 
 static size_t count_all(const mp_redis_arguments *const *parts, size_t count, bool *failed) {
@@ -43,12 +39,22 @@ static size_t count_all(const mp_redis_arguments *const *parts, size_t count, bo
   return all;
 }
 
+static moonpad_status check_count(mp_redis_connection *connection, size_t words, moonpad_error *error) {
+  size_t most = connection->node->most_words;
+  moonpad_error reason;
+  if (most == 0 || words <= most) return MOONPAD_OK;
+  mp_fail(&reason, MOONPAD_LIMIT, "%s: too many keys at once: Redis before 7.0 takes at most %zu words in a command",
+          connection->store->remote.place, most);
+  return mp_redis_note(connection, MOONPAD_LIMIT, &reason, error);
+}
+
 /* What has been put before `at`, and then the arguments. */
 static moonpad_status send_all(mp_redis_connection *connection, size_t at, const mp_redis_arguments *const *parts,
                                size_t count, moonpad_error *error) {
   for (size_t i = 0; i < count; i++) {
     for (size_t j = 0; j < parts[i]->count; j++) put(connection, at++, mp_redis_argument(parts[i], j));
   }
+  if (check_count(connection, at, error) != MOONPAD_OK) return MOONPAD_LIMIT;
   int sent = redisAppendCommandArgv(connection->node->redis, (int)at, connection->values, connection->lengths);
   return sent == REDIS_OK ? MOONPAD_OK : mp_redis_lost(connection, NULL, error);
 }
@@ -128,8 +134,7 @@ redisReply *mp_redis_call(mp_redis_connection *connection, mp_redis_script_id id
   freeReplyObject(reply);
   moonpad_error reason;
   moonpad_status status = mp_redis_corrupt(connection, "a script has answered what it does not say", &reason);
-  mp_redis_note(connection, status, &reason);
-  if (error != NULL) *error = reason;
+  mp_redis_note(connection, status, &reason, error);
   return NULL;
 }
 
@@ -155,6 +160,5 @@ moonpad_status mp_redis_wait_for_replicas(mp_redis_connection *connection, moonp
   moonpad_error reason;
   moonpad_status status = mp_fail(&reason, MOONPAD_BUSY, "%s: it is stored, but %lld replicas have it, not %lld",
                                   store->remote.place, (long long)found, (long long)store->replicas);
-  if (error != NULL) *error = reason;
-  return mp_redis_note(connection, status, &reason);
+  return mp_redis_note(connection, status, &reason, error);
 }

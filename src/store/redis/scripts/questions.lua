@@ -6,7 +6,14 @@ local function app_id()
   return known or text(tonumber(app_number) * 4294967296)
 end
 
-local function new_id(known) return known or text(tonumber(app_id()) + call('INCR', T .. 'n')) end
+
+-- Numbers end where those of the next app begin.
+local function new_id(known)
+  if known then return known end
+  local app, number = tonumber(app_id()), call('INCR', T .. 'n')
+  if number >= 4294967296 then give_up('full') end
+  return text(app + number)
+end
 
 -- The numbers of mp_facts; a head that was not asked for is nil.
 local function numbers(s, u, a)

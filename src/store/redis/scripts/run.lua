@@ -13,6 +13,8 @@ local function run()
     if string.byte(name) == 63 then return asks[string.sub(name, 2)]() end
     writes[name]()
   end
+  -- What was staged may have expired since, or Redis had no room for it.
+  for _, key in ipairs(kept) do if call('EXISTS', key) == 0 then give_up('moved') end end
   store()
   for _, key in ipairs(kept) do call('PERSIST', key) end
   if commit then call('SET', commit, count, 'EX', 86400) end
