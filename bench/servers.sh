@@ -57,5 +57,5 @@ measure() {
 }
 measure "$@" | sed -e 's/\t\t/\t \t/g' -e 's/\t\t/\t \t/g' | column -t -s "$(printf '\t')"
 versions="$(pg_config --version), $(mariadb_config --version | sed 's/^/libmariadb /')"
-versions="$versions, $(redis-server --version | cut -d' ' -f1-3)"
+versions="$versions, $(redis-cli --version)"
 echo "bench: $(date -u +%F), $(nproc) processors, load $(cut -d' ' -f1 /proc/loadavg), $versions"

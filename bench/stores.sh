@@ -19,7 +19,8 @@ stop() {
   running=""
   rm -rf "${folder:?}"/*
 }
-trap 'stop; rm -rf "$folder"' EXIT
+trap 'stop; rm -rf "$folder" "$table"' EXIT
+table=$(mktemp)
 
 row() { # NAME URL
   LUA_PATH="lua/?.lua;lua/?/init.lua;;" LUA_CPATH="$build/?.so;;" lua5.4 bench/stores.lua "$@"
@@ -45,10 +46,11 @@ of_server() { # NAME SCRIPT OPTION...
       galera) of_server "mysql:, three nodes of Galera" galera ;;
       redis) of_server redis: redis ;;
       redis-cluster)
-        of_server "redis+cluster:, three nodes with replicas" redis_cluster appendonly yes appendfsync always
+        of_server "redis+cluster:, three nodes with replicas" redis_cluster
         ;;
       *) echo "$store: no such store" >&2; exit 2 ;;
     esac
   done
-} | column -t -s "$(printf '\t')"
+} >"$table" # not into a pipe: what is there to be stopped would be known to a subshell alone
+column -t -s "$(printf '\t')" "$table"
 echo "bench: $(date -u +%F), $(nproc) processors, load $(cut -d' ' -f1 /proc/loadavg)"

@@ -7,7 +7,7 @@
 **   options.store_count = 1;
 **   moonpad_open(moonpad_text("postgresql://user@host/database"), &options, &service, &error);
 **
-** In Lua moonpad.open loads them by itself. docs/storage.md tells what each promises.
+** In Lua moonpad.open loads them by itself. docs/servers.md tells what each promises.
 */
 #ifndef MOONPAD_STORES_H
 #define MOONPAD_STORES_H
@@ -45,8 +45,9 @@ MOONPAD_API const moonpad_store_opener *moonpad_mysql_store(void);
 /*
 ** Redis 6 and later, with hiredis: pkg-config's moonpad-redis. The schemes are "redis" and
 ** "redis+unix". The URL is redis://:PASSWORD@HOST:PORT/DB or redis+unix://:PASSWORD@PATH?db=DB with
-** these options: prefix=mp: (begins all keys), and pool, strict as above. hiredis's memory does not
-** come from the host's allocator.
+** these options: prefix=mp: (begins all keys), replicas=0 (so many must have what is stored before
+** a call ends), and pool, migrate, strict as above. hiredis's memory does not come from the host's
+** allocator.
 ** The result lives as long as the program, and is nobody's to free.
 ** Errors: none.
 ** Threads: any.
@@ -56,7 +57,7 @@ MOONPAD_API const moonpad_store_opener *moonpad_redis_store(void);
 /*
 ** Redis Cluster, with the same library: the scheme is "redis+cluster". The URL is
 ** redis+cluster://:PASSWORD@HOST:PORT,HOST:PORT, of some nodes; the others are found. All of an app
-** is on one node. Options and memory are as above.
+** is on one node. Options, but for DB, and memory are as above.
 ** The result lives as long as the program, and is nobody's to free.
 ** Errors: none.
 ** Threads: any.

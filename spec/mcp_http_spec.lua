@@ -423,7 +423,7 @@ describe("a server behind an address", function()
     local set = open()
     local look = toolsOf(set).look
     local replies = {}
-    for index = 1, 320 do replies[index] = result(2 + index, text "seen") end
+    for index = 1, 350 do replies[index] = result(2 + index, text "seen") end
     answers(table.unpack(replies))
     local function calls(count)
       for _ = 1, count do assert(look.run {}) end
@@ -432,8 +432,13 @@ describe("a server behind an address", function()
       return collectgarbage "count"
     end
     calls(20)
-    local before = calls(10)
-    assert.is_true(calls(200) < before + 20)
+    -- Lua's table of strings doubles now and then; what stays of calls is there each time.
+    local grown = math.huge
+    for _ = 1, 3 do
+      local before = calls(10)
+      grown = math.min(grown, calls(100) - before)
+    end
+    assert.is_true(grown < 10)
     assert.equal(0, moonpad.http.active())
   end)
 end)

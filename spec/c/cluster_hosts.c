@@ -64,23 +64,27 @@ static void put_byte(int to) {
   if (write(to, "", 1) != 1) fail_msg("a host has ended");
 }
 
-static void join_network(const remote_host *self) {
+static bool join_network(const remote_host *self) {
   char command[200], address[32];
   write_address(self, 2, address);
   snprintf(command, sizeof command, "ip link set lo up && ip address add %s/30 dev cable && ip link set cable up",
            address);
-  run(command);
+  return system(command) == 0;
 }
 
-/* Writes from when it is told to until it is told again. */
+/*
+** Writes from when it is told to until it is told again. It is no test itself: whatever fails ends
+** it.
+*/
 static void be_host(remote_host *self, const char *url, int64_t busy_timeout_ms) {
   moonpad_service *service = NULL;
   atomic_bool ends = false;
-  if (unshare(CLONE_NEWNET) != 0) _exit(1);
-  put_byte(self->from);
-  if (!get_byte(self->to)) _exit(1);
-  join_network(self);
-  OK(faults_open(url, busy_timeout_ms, &service));
+  if (unshare(CLONE_NEWNET) != 0 || write(self->from, "", 1) != 1) _exit(1);
+  if (!get_byte(self->to) || !join_network(self)) _exit(1);
+  if (faults_open(url, busy_timeout_ms, &service) != MOONPAD_OK) {
+    fprintf(stderr, "a host: %s\n", failure.message);
+    _exit(1);
+  }
   writers_start_from(self->writers, self->number * WRITERS, service, &ends);
   get_byte(self->to);
   atomic_store(&ends, true);
@@ -273,5 +277,6 @@ int main(void) {
       ON(2, "a long cut, Redis", test_a_long_cut_is_told),
   };
   network = (unsigned)getpid() % 255;
+  signal(SIGPIPE, SIG_IGN); /* a host that has ended is found out */
   return cmocka_run_group_tests_name("hosts", tests, NULL, NULL);
 }

@@ -87,8 +87,7 @@ static void test_a_node_that_dies_loses_nothing(void **state) {
   writers_start(writers, service, &ends);
   for (int i = 0; i < 2; i++) {
     pause_for(300);
-    own_server_run(&server, "kill", "app");
-    own_server_run(&server, "wait", "");
+    own_server_run(&server, "failover", "app");
     own_server_run(&server, "again", "");
     own_server_run(&server, "wait", "");
   }

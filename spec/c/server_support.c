@@ -86,7 +86,8 @@ static kept_schema *find_kept(const char *rest) {
   const char *schema = strstr(rest, "schema=");
   for (size_t i = 0; schema != NULL && i < MOST_KEPT; i++) {
     const char *other = strstr(kept[i].rest, "schema=");
-    if (other != NULL && strncmp(other, schema, strlen(other)) == 0) return &kept[i];
+    size_t length = strcspn(schema, "&");
+    if (other != NULL && strcspn(other, "&") == length && strncmp(other, schema, length) == 0) return &kept[i];
   }
   return NULL;
 }

@@ -100,7 +100,7 @@ case $verb in
   replica) make_server --log-bin=binlog --server-id=2 --rpl-semi-sync-slave-enabled=1 && follow "$1" ;;
   promote)
     sql "STOP SLAVE IO_THREAD" &&
-      sql "SELECT MASTER_GTID_WAIT('$(replica_status Gtid_IO_Pos)', 60)" >/dev/null &&
+      [ "$(sql "SELECT MASTER_GTID_WAIT('$(replica_status Gtid_IO_Pos)', 60)" | tail -n 1)" = 0 ] &&
       sql "STOP SLAVE; RESET SLAVE ALL; SET GLOBAL read_only = OFF"
     ;;
   again)

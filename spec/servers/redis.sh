@@ -39,6 +39,7 @@ run_server() { # SETTING VALUE...
     kill -0 $server 2>/dev/null || return 1
     sleep 0.05
   done
+  kill -9 $server
   return 1
 }
 
@@ -53,6 +54,8 @@ start_on_free_port() { # SETTING VALUE...
   echo "Redis does not start ($tries times)" >&2
   return 1
 }
+
+is_here() { [ "/proc/$1/cwd" -ef "$folder" ]; } # PROCESS: is it a server of this folder?
 
 case $verb in
   start)
@@ -75,9 +78,10 @@ case $verb in
   kill | stop)
     [ -e "$folder/pid" ] || exit 0
     server=$(cat "$folder/pid")
-    # What is in it is not wanted any more, or must not be saved.
-    kill -9 "$server"
-    while kill -0 "$server" 2>/dev/null; do sleep 0.02; done
+    # What is in it is not wanted any more, or must not be saved. One that has ended by itself left
+    # its number behind, which somebody else may have by now.
+    ! is_here "$server" || kill -9 "$server"
+    while is_here "$server"; do sleep 0.02; done
     rm -f "$folder/pid" "$folder/socket"
     ;;
   url) echo "redis://:secret@127.0.0.1:$(cat "$folder/port")/0" ;;

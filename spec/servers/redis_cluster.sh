@@ -7,6 +7,7 @@
 #   spec/servers/redis_cluster.sh run FOLDER N WORD...  runs a command of Redis on node N
 #   spec/servers/redis_cluster.sh kill FOLDER APP [all] kill -9 of the node that has an app, or of its
 #                                                       replica, too
+#   spec/servers/redis_cluster.sh failover FOLDER APP   the same of one, until its replica has the app
 #   spec/servers/redis_cluster.sh again FOLDER          starts again what was killed
 #   spec/servers/redis_cluster.sh wait FOLDER           until all nodes that live see all slots served
 #   spec/servers/redis_cluster.sh move FOLDER APP       moves the slot of an app to another node
@@ -53,7 +54,8 @@ holder() { # SLOT
 # All nodes that live see all slots served: 60 s.
 wait_until_well() {
   local node tries
-  for tries in $(seq 1200); do
+  for tries in $(seq 600); do
+    sleep 0.1
     for node in $nodes; do
       [ ! -e "$folder/n$node/pid" ] || run "$node" cluster info 2>/dev/null | grep -q cluster_state:ok || continue 2
     done
@@ -115,6 +117,17 @@ kill_nodes() { # APP [all]
   for node in $list; do "$here/redis.sh" kill "$folder/n$node"; done
 }
 
+failover() { # APP
+  local slot tries
+  slot=$(slot_of "$1") && kill_nodes "$1" || return 1
+  for tries in $(seq 300); do
+    holder "$slot" >/dev/null && wait_until_well && return 0
+    sleep 0.1
+  done
+  echo "no replica takes over ($tries times)" >&2
+  return 1
+}
+
 again() {
   local node more
   read -ra more <"$folder/settings"
@@ -133,6 +146,7 @@ case $verb in
   holder) holder "$(slot_of "$1")" ;;
   run) run "$@" ;;
   kill) kill_nodes "$@" ;;
+  failover) failover "$1" ;;
   again) again ;;
   wait) wait_until_well ;;
   move) move "$@" ;;

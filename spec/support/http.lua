@@ -15,7 +15,8 @@ end
 -- One request to the server itself, by other means than those under test.
 function server:control(method, path, body)
   local connection = assert(socket.connect("127.0.0.1", self.port))
-  connection:settimeout(10)
+  -- It may be writing a long answer on a machine that is busy.
+  connection:settimeout(60)
   body = body or ""
   assert(connection:send(("%s %s HTTP/1.1\r\nContent-Length: %d\r\n\r\n%s"):format(method, path, #body, body)))
   local length
@@ -23,7 +24,7 @@ function server:control(method, path, body)
     length = length or tonumber(line:match "^Content%-Length: (%d+)")
     if line == "" then break end
   end
-  local answer = assert(connection:receive(length))
+  local answer = assert(connection:receive((assert(length, "the server says nothing"))))
   connection:close()
   return moonpad.json.decode(answer)
 end

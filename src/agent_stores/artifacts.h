@@ -6,9 +6,10 @@
 ** Threads: any, several at once, and no Lua state is needed. `free` alone must be the last call.
 ** Ownership: arguments are borrowed for the call; results go into memory that the caller owns.
 ** Errors: a call that fails has filled `error` (may be NULL) and has changed nothing; but what a
-** disk failed to sync (storage) may be stored nevertheless. no_memory, storage, corrupt, limit (too
-** large for the store), unsupported (a newer version of moonpad has changed the file), closed, busy
-** (somebody else held a lock for longer than `busy_timeout_ms`).
+** disk failed to sync (storage), or too few replicas have (busy), may be stored nevertheless.
+** no_memory, storage, corrupt, limit (too large for the store), unsupported (a newer version of
+** moonpad has changed the file), closed, busy (somebody else held a lock for longer than
+** `busy_timeout_ms`).
 */
 #ifndef MP_AGENT_STORES_ARTIFACTS_H
 #define MP_AGENT_STORES_ARTIFACTS_H

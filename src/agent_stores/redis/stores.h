@@ -50,8 +50,8 @@ typedef struct mp_redis_agent_call {
   /* What question and write take behind app and user. */
   void (*add)(mp_redis_arguments *out, void *context);
   /*
-  ** Takes the answer to the question, whose third item is the first of its own. Called once for
-  ** each attempt: forgets what an earlier one has found.
+  ** Takes the answer to the question, whose third item is the first of its own. A write may be
+  ** called again: then it forgets what an earlier attempt has found.
   */
   moonpad_status (*take)(struct mp_redis_agent_call *call, mp_redis_connection *connection, const redisReply *reply,
                          moonpad_error *error);

@@ -16,10 +16,11 @@ static moonpad_string first_words(moonpad_string signature, int words) {
 }
 
 /*
-** What of a signature must be as it was, for a commit and for a later look. In `write` that is all of
-** a session, and of a head that is changed; of a user or an app that was only read, that it is the
-** same one: else nobody could make a session, or fork a long one, while an app's counter is busy. The events of a session that the transaction does
-** not change are the same as long as it has not been trimmed: later ones are left out.
+** What of a signature must be as it was, for a commit and for a later look. In `write` that is all
+** of a session, and of a head that is changed; of a user or an app that was only read, that it is
+** the same one: else nobody could make a session, or fork a long one, while an app's counter is
+** busy. The events of a session that the transaction does not change are the same as long as it has
+** not been trimmed: later ones are left out.
 */
 static moonpad_string expected(const mp_redis_tx *tx, const mp_redis_seen *seen, mp_redis_reads reads) {
   moonpad_string signature = mp_redis_argument(&tx->part->known, seen->signature);

@@ -224,7 +224,8 @@ static moonpad_status commit_part(mp_redis_tx *tx, mp_remote_attempt *once, bool
   moonpad_status status = mp_redis_check_word(tx, reply, once->error);
   freeReplyObject(reply);
   tx->part->is_stored = status == MOONPAD_OK;
-  return status == MOONPAD_OK ? mp_redis_wait_for_replicas(tx->connection, once->error) : status;
+  bool waits = status == MOONPAD_OK && !once->is_hurried;
+  return waits ? mp_redis_wait_for_replicas(tx->connection, once->error) : status;
 }
 
 static const mp_redis_part *last_written(const mp_redis_tx *tx) {

@@ -43,7 +43,7 @@ static moonpad_status check_count(mp_redis_connection *connection, size_t words,
   size_t most = connection->node->most_words;
   moonpad_error reason;
   if (most == 0 || words <= most) return MOONPAD_OK;
-  mp_fail(&reason, MOONPAD_LIMIT, "%s: too many keys at once: Redis before 7.0 takes at most %zu words in a command",
+  mp_fail(&reason, MOONPAD_LIMIT, "%s: too much at once: Redis before 7.0 takes at most %zu words in a command",
           connection->store->remote.place, most);
   return mp_redis_note(connection, MOONPAD_LIMIT, &reason, error);
 }

@@ -64,7 +64,6 @@
 
   function asks.versions()
     local f = take_file()
-    check_registered(f.users)
     return {'ok', seen, text(count_versions(f.key, number(take())))}
   end
 
@@ -72,6 +71,7 @@
     local f, since = take_file(), number(take())
     local version = text(count_versions(f.key, since))
     expect(version)
+    check_registered(f.users)
     local time, has_type, mime, has_name, name, bytes = take(), take(), take(), take(), take(), take()
     local old, fields = version == '0' and versions_of(f.key) or {}, {'t', time, 'b', bytes}
     if has_type == '1' then add(fields, 'm', mime) end

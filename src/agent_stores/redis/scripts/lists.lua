@@ -1,7 +1,8 @@
 -- Artifacts and memories: parts of the script of transactions (src/store/redis/scripts), behind
--- store.lua. Before it stores anything, a write finds out again what its question has
--- answered, which it is told: if the answer is another one now, the transaction is called again.
--- A transaction has one write, which stores at once: nothing here needs pages.
+-- store.lua; the block that begins here ends in artifacts.lua or memories.lua. Before it stores
+-- anything, a write finds out again what its question has answered, which it is told: if the answer
+-- is another one now, the transaction is called again. A transaction has one write, which stores at
+-- once: nothing here needs pages.
 do
   local function number(digits) return tonumber(digits or nil) or give_up('damaged') end
   local function expect(answer) if answer ~= take() then give_up('moved') end end

@@ -1,10 +1,10 @@
 -- A plan (store/plan.h). Checks first, then what cannot fail: a script is not rolled back.
 -- KEYS: of the session head, values, revisions, events, ids of events; of the user and of the app
 -- head, values, revisions; the lists of sessions of the app and of the user.
--- ARGV: session, 3 snapshots, 3 times (last used before them is refused; 0: none), most events, most bytes of a value, of the event (0: any), time of use, then
--- the event: id, time, what it is about (field m), is it a message (0, 1); names in the lists;
--- number of operations and spans; kind, scope, guard, key, value of each operation; operation
--- (0: none) and text of each span.
+-- ARGV: session, 3 snapshots, 3 times (last used before them is refused; 0: none), most events,
+-- most bytes of a value, of the event (0: any), time of use, then the event: id, time, what it is
+-- about (field m), is it a message (0, 1); names in the lists; number of operations and spans;
+-- kind, scope, guard, key, value of each operation; operation (0: none) and text of each span.
 -- Answer: S stored, R refused, D its id is there, M no such session; then the heads, results, and
 -- what others have changed (scope, key, value, revision).
 local call = redis.call
