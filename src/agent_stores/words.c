@@ -141,3 +141,21 @@ moonpad_status mp_tokenize(mp_tokenizer *tokenizer, moonpad_string text, mp_word
   }
   return MOONPAD_OK;
 }
+
+moonpad_status mp_tokenize_batch(mp_tokenizer *tokenizer, mp_env *env, const mp_memories_batch *batch,
+                                 mp_word_list **lists, moonpad_error *error) {
+  mp_word_list *made = *lists = mp_allocate(env, batch->added_count * sizeof *made);
+  if (made == NULL) return mp_no_memory(error);
+  moonpad_status status = MOONPAD_OK;
+  for (size_t i = 0; i < batch->added_count; i++) mp_word_list_init(&made[i], env);
+  for (size_t i = 0; i < batch->added_count && status == MOONPAD_OK; i++) {
+    status = mp_tokenize(tokenizer, batch->added[i].text, &made[i], error);
+    if (status == MOONPAD_OK) mp_sort_words(&made[i]);
+  }
+  return status;
+}
+
+void mp_free_words_of_batch(mp_env *env, const mp_memories_batch *batch, mp_word_list *lists) {
+  for (size_t i = 0; i < batch->added_count && lists != NULL; i++) mp_word_list_free(&lists[i]);
+  mp_release(env, lists);
+}

@@ -6,6 +6,7 @@
 #ifndef MP_AGENT_STORES_WORDS_H
 #define MP_AGENT_STORES_WORDS_H
 
+#include "agent_stores/memories.h"
 #include "base/buffer.h"
 
 /* A longer word is cut to this many bytes, the last of which are a digest of all of it. */
@@ -49,5 +50,12 @@ void mp_write_positions(const mp_word *words, size_t count, mp_buffer *bytes);
 
 /* Writes the words of a text into `list`, in order. Any thread. Errors: no_memory, limit. */
 moonpad_status mp_tokenize(mp_tokenizer *tokenizer, moonpad_string text, mp_word_list *list, moonpad_error *error);
+/*
+** The words of what a batch adds, sorted, a list for each: to be freed with the batch, also after a
+** failure. Errors: as of mp_tokenize.
+*/
+moonpad_status mp_tokenize_batch(mp_tokenizer *tokenizer, mp_env *env, const mp_memories_batch *batch,
+                                 mp_word_list **lists, moonpad_error *error);
+void mp_free_words_of_batch(mp_env *env, const mp_memories_batch *batch, mp_word_list *lists);
 
 #endif

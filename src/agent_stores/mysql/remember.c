@@ -165,31 +165,17 @@ static moonpad_status write_in(mp_tx *base, void *context, moonpad_error *error)
   return status;
 }
 
-static moonpad_status take_apart(mp_tokenizer *tokenizer, writing *wanted, moonpad_error *error) {
-  moonpad_status status = MOONPAD_OK;
-  for (size_t i = 0; i < wanted->batch->added_count && status == MOONPAD_OK; i++) {
-    status = mp_tokenize(tokenizer, wanted->batch->added[i].text, &wanted->words[i], error);
-    if (status == MOONPAD_OK) mp_sort_words(&wanted->words[i]);
-  }
-  return status;
-}
-
 moonpad_status mp_mysql_memories_write(mp_memories *memories, const mp_memories_session *session,
                                        const mp_agent_time *time, const mp_memories_batch *batch,
                                        moonpad_error *error) {
   mp_mysql_memories *self = (mp_mysql_memories *)memories;
-  size_t count = batch->added_count;
   writing wanted = {.session = session, .time = time, .batch = batch};
   mp_buffer_init(&wanted.positions, self->env);
-  wanted.words = mp_allocate(self->env, count * sizeof *wanted.words);
-  wanted.is_stored = mp_allocate(self->env, count * sizeof *wanted.is_stored);
-  moonpad_status status = wanted.words == NULL || wanted.is_stored == NULL ? mp_no_memory(error) : MOONPAD_OK;
-  if (wanted.words == NULL) count = 0;
-  for (size_t i = 0; i < count; i++) mp_word_list_init(&wanted.words[i], self->env);
-  if (status == MOONPAD_OK) status = take_apart(self->tokenizer, &wanted, error);
+  wanted.is_stored = mp_allocate(self->env, batch->added_count * sizeof *wanted.is_stored);
+  moonpad_status status = wanted.is_stored == NULL ? mp_no_memory(error) : MOONPAD_OK;
+  if (status == MOONPAD_OK) status = mp_tokenize_batch(self->tokenizer, self->env, batch, &wanted.words, error);
   if (status == MOONPAD_OK) status = mp_remote_write(self->store, write_in, &wanted, error);
-  for (size_t i = 0; i < count; i++) mp_word_list_free(&wanted.words[i]);
-  mp_release(self->env, wanted.words);
+  mp_free_words_of_batch(self->env, batch, wanted.words);
   mp_release(self->env, wanted.is_stored);
   mp_buffer_free(&wanted.positions);
   return status;

@@ -134,19 +134,12 @@ static void add_batch(mp_postgres_parameters *parameters, const void *asked) {
 static moonpad_status write_batch(mp_memories *memories, const mp_memories_session *session, const mp_agent_time *time,
                                   const mp_memories_batch *batch, moonpad_error *error) {
   mp_postgres_memories *self = (mp_postgres_memories *)memories;
-  mp_word_list *words = mp_allocate(self->env, batch->added_count * sizeof *words);
-  if (words == NULL) return mp_no_memory(error);
-  moonpad_status status = MOONPAD_OK;
-  for (size_t i = 0; i < batch->added_count; i++) mp_word_list_init(&words[i], self->env);
-  for (size_t i = 0; i < batch->added_count && status == MOONPAD_OK; i++) {
-    status = mp_tokenize(self->tokenizer, batch->added[i].text, &words[i], error);
-    if (status == MOONPAD_OK) mp_sort_words(&words[i]);
-  }
+  mp_word_list *words;
+  moonpad_status status = mp_tokenize_batch(self->tokenizer, self->env, batch, &words, error);
   writing wanted = {session, time, batch, words};
   mp_postgres_call call = {MP_PG_WRITE_MEMORIES, add_batch, &wanted, NULL, NULL};
   if (status == MOONPAD_OK) status = mp_postgres_change(self->store, &call, error);
-  for (size_t i = 0; i < batch->added_count; i++) mp_word_list_free(&words[i]);
-  mp_release(self->env, words);
+  mp_free_words_of_batch(self->env, batch, words);
   return status;
 }
 

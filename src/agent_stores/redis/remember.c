@@ -57,32 +57,18 @@ static void add_batch(mp_redis_arguments *out, void *context) {
   for (size_t i = 0; i < batch->added_count; i++) add_entry(out, &batch->added[i], &wanted->words[i]);
 }
 
-static moonpad_status take_apart(mp_tokenizer *tokenizer, writing *wanted, moonpad_error *error) {
-  moonpad_status status = MOONPAD_OK;
-  for (size_t i = 0; i < wanted->batch->added_count && status == MOONPAD_OK; i++) {
-    status = mp_tokenize(tokenizer, wanted->batch->added[i].text, &wanted->words[i], error);
-    if (status == MOONPAD_OK) mp_sort_words(&wanted->words[i]);
-  }
-  return status;
-}
-
 moonpad_status mp_redis_memories_write(mp_memories *memories, const mp_memories_session *session,
                                        const mp_agent_time *time, const mp_memories_batch *batch,
                                        moonpad_error *error) {
   mp_redis_memories *self = (mp_redis_memories *)memories;
-  size_t count = batch->added_count;
   writing wanted = {.session = session, .time = time, .batch = batch};
   mp_redis_agent_call call = {.write = "remember",
                               .app_name = session->app_name,
                               .user_id = session->user_id,
                               .add = add_batch,
                               .context = &wanted};
-  wanted.words = mp_allocate(self->env, count * sizeof *wanted.words);
-  if (wanted.words == NULL) return mp_no_memory(error);
-  for (size_t i = 0; i < count; i++) mp_word_list_init(&wanted.words[i], self->env);
-  moonpad_status status = take_apart(self->tokenizer, &wanted, error);
+  moonpad_status status = mp_tokenize_batch(self->tokenizer, self->env, batch, &wanted.words, error);
   if (status == MOONPAD_OK) status = mp_redis_agent_change(self->store, &call, error);
-  for (size_t i = 0; i < count; i++) mp_word_list_free(&wanted.words[i]);
-  mp_release(self->env, wanted.words);
+  mp_free_words_of_batch(self->env, batch, wanted.words);
   return status;
 }
