@@ -228,12 +228,17 @@ void expect_same_dump(const store_dump *expected, const store_dump *found);
     CHECK(same);                                                                                                       \
   } while (0)
 
-/* The first call of a sweep. */
+/* A sweep, until it has removed `limit` or been everywhere: one call may stop before. */
 static inline moonpad_status store_sweep(mp_tx *tx, mp_scope scope, double touched_before, int64_t limit,
                                          int64_t *removed, moonpad_error *error) {
-  mp_sweep sweep = {.scope = scope, .touched_before = touched_before, .limit = limit};
-  moonpad_status status = tx->ops->sweep(tx, &sweep, error);
-  *removed = sweep.removed;
+  mp_sweep sweep = {.scope = scope, .touched_before = touched_before};
+  moonpad_status status = MOONPAD_OK;
+  *removed = 0;
+  while (status == MOONPAD_OK && !sweep.is_done && *removed < limit) {
+    sweep.limit = limit - *removed;
+    status = tx->ops->sweep(tx, &sweep, error);
+    *removed += sweep.removed;
+  }
   return status;
 }
 

@@ -176,6 +176,26 @@ static void test_a_session_that_grows_can_be_forked(void **state) {
   moonpad_service_release(other.service);
 }
 
+static const char message[] = "{\"author\":\"user\",\"content\":{\"role\":\"user\",\"parts\":[{\"text\":\"x\"}]}}";
+
+/* It has a long history, of which nothing is there any more. */
+static void test_a_trimmed_session_can_be_forked(void **state) {
+  host *self = *state;
+  moonpad_session *fork = NULL;
+  self->options.max_events = 1;
+  host_reopen(self);
+  moonpad_session *session = host_create(self, "s", "{\"k\":1}");
+  for (int i = 0; i < MANY; i++) OK(moonpad_append_event_async(session, T(message), NULL, NULL, &failure));
+  OK(moonpad_refresh(session, &failure));
+  for (int i = 0; i < 2; i++) OK(moonpad_append_event(session, T(message), NULL, &failure));
+  OK(moonpad_fork(session, MANY + 1, T("fork"), &fork, &failure));
+  assert_int_equal(moonpad_session_revision(fork), MANY + 1);
+  assert_int_equal(host_event_count(fork), 0);
+  STATE(fork, "{\"k\":1}");
+  moonpad_session_free(fork);
+  moonpad_session_free(session);
+}
+
 /* The first and the last of MANY are there. */
 static void expect_events(moonpad_session *session) {
   for (size_t i = 0; i < MANY; i += MANY - 1) {
@@ -720,6 +740,7 @@ int main(void) {
       OWN(test_a_batch_takes_one_round_trip),
       ON_STORE(test_a_session_that_grows_can_be_forked, "redis:"),
       ON_STORE(test_a_session_of_a_busy_app_can_be_forked, "redis:"),
+      ON_STORE(test_a_trimmed_session_can_be_forked, "redis:"),
       OWN(test_a_silent_server_is_given_up_soon),
       OWN(test_the_host_that_can_be_written_to_is_found),
       OWN(test_a_socket),

@@ -242,7 +242,7 @@ typedef struct mp_touch {
 typedef struct mp_sweep {
   mp_scope scope;
   double touched_before; /* removes what was last used before */
-  int64_t limit;         /* removes at most so many in one call */
+  int64_t limit;         /* removes at most so many in one call, or fewer */
   int64_t position;      /* where it goes on, the store's own; 0 at first */
   int64_t removed;       /* by this call */
   bool is_done;          /* it has been everywhere */

@@ -278,6 +278,7 @@ typedef enum mp_redis_history { MP_REDIS_NO_EVENTS, MP_REDIS_AMONG_WRITES, MP_RE
 typedef struct mp_redis_made {
   int64_t id;
   mp_redis_history history;
+  int64_t staged; /* so many events */
 } mp_redis_made;
 
 /* What a transaction has seen and written of one app. */
@@ -381,6 +382,8 @@ moonpad_status mp_redis_stage_events(mp_redis_tx *tx, const mp_batch *batch, boo
 /* The same of events up to `last` that are copied. */
 moonpad_status mp_redis_stage_copy(mp_redis_tx *tx, const mp_session_ref *from, const mp_session_ref *to, int64_t last,
                                    bool *staged, moonpad_error *error);
+/* At the commit, in the app that it is about: what was staged lasts, if all of it is there. */
+moonpad_status mp_redis_keep_staged(mp_redis_tx *tx, moonpad_error *error);
 /* The transaction has failed: removes what it has staged in the app that it is about. */
 void mp_redis_unstage(mp_redis_tx *tx);
 

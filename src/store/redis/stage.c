@@ -29,15 +29,6 @@ static mp_redis_made *find_made(mp_redis_tx *tx, int64_t id) {
   return NULL;
 }
 
-/* What is staged lasts with the commit. */
-static moonpad_status begin_staging(mp_redis_tx *tx, mp_redis_made *made, moonpad_error *error) {
-  if (made->history == MP_REDIS_STAGED) return MOONPAD_OK;
-  made->history = MP_REDIS_STAGED;
-  mp_redis_arguments *write = mp_redis_begin_write(tx, "keep");
-  mp_redis_add_integer(write, made->id);
-  return mp_redis_end_write(tx, error);
-}
-
 static mp_redis_arguments *begin_part(mp_redis_tx *tx, const char *name) {
   mp_redis_arguments *part = &tx->question;
   mp_redis_arguments_clear(part);
@@ -47,12 +38,13 @@ static mp_redis_arguments *begin_part(mp_redis_tx *tx, const char *name) {
 }
 
 /* *next: where it goes on, 0 at the end. */
-static moonpad_status send_part(mp_redis_tx *tx, int64_t *next, moonpad_error *error) {
+static moonpad_status send_part(mp_redis_tx *tx, mp_redis_made *made, int64_t *next, moonpad_error *error) {
   const mp_redis_arguments *parts[] = {&tx->question};
   redisReply *reply = mp_redis_call(tx->connection, MP_REDIS_TRANSACTION, 1, parts, 1, error);
   if (reply == NULL) return tx->connection->base.failure.status;
   moonpad_status status = mp_redis_check_word(tx, reply, error);
   *next = mp_redis_integer(mp_redis_item(reply, 2));
+  made->staged += mp_redis_integer(mp_redis_item(reply, 3));
   freeReplyObject(reply);
   return status;
 }
@@ -77,12 +69,13 @@ moonpad_status mp_redis_stage_events(mp_redis_tx *tx, const mp_batch *batch, boo
     made->history = MP_REDIS_AMONG_WRITES;
     return MOONPAD_OK;
   }
-  moonpad_status status = begin_staging(tx, made, error);
+  moonpad_status status = MOONPAD_OK;
+  made->history = MP_REDIS_STAGED;
   for (size_t done = 0; status == MOONPAD_OK && done < batch->event_count;) {
     mp_redis_arguments *part = begin_part(tx, "events");
     mp_redis_add_integer(part, made->id);
     done += add_some(part, batch->events + done, batch->event_count - done);
-    status = send_part(tx, &next, error);
+    status = send_part(tx, made, &next, error);
   }
   return status;
 }
@@ -98,19 +91,31 @@ moonpad_status mp_redis_stage_copy(mp_redis_tx *tx, const mp_session_ref *from, 
     if (made != NULL) made->history = MP_REDIS_AMONG_WRITES;
     return MOONPAD_OK;
   }
-  moonpad_status status = begin_staging(tx, made, error);
+  moonpad_status status = MOONPAD_OK;
+  made->history = MP_REDIS_STAGED;
   for (int64_t first = 1; status == MOONPAD_OK && first != 0;) {
     mp_redis_arguments *part = begin_part(tx, "copy");
     mp_redis_add_integer(part, from->session);
     mp_redis_add_integer(part, made->id);
     mp_redis_add_integer(part, first);
     mp_redis_add_integer(part, last);
-    status = send_part(tx, &first, error);
+    status = send_part(tx, made, &first, error);
   }
   return status;
 }
 
 /* ---- the end ---- */
+
+moonpad_status mp_redis_keep_staged(mp_redis_tx *tx, moonpad_error *error) {
+  for (size_t i = 0; i < tx->part->made_count; i++) {
+    const mp_redis_made *made = &tx->part->made[i];
+    if (made->staged == 0) continue;
+    mp_redis_arguments *write = mp_redis_begin_write(tx, "keep");
+    mp_redis_add_integer(write, made->id);
+    mp_redis_add_integer(write, made->staged);
+  }
+  return mp_redis_end_write(tx, error);
+}
 
 void mp_redis_unstage(mp_redis_tx *tx) {
   for (size_t i = 0; i < tx->part->made_count && !mp_remote_is_broken(&tx->connection->base); i++) {

@@ -245,7 +245,9 @@ static moonpad_status commit(mp_redis_tx *tx, mp_remote_attempt *once, bool *sen
   moonpad_status status = MOONPAD_OK;
   for (tx->part = tx->parts; status == MOONPAD_OK && tx->part != NULL; tx->part = tx->part->next) {
     bool not_all = false;
-    if (tx->part->writes.count > 0) status = commit_part(tx, once, tx->part == last ? sent : &not_all);
+    if (tx->part->writes.count == 0) continue;
+    status = mp_redis_keep_staged(tx, once->error);
+    if (status == MOONPAD_OK) status = commit_part(tx, once, tx->part == last ? sent : &not_all);
   }
   return status;
 }

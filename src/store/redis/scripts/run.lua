@@ -13,10 +13,12 @@ local function run()
     if string.byte(name) == 63 then return asks[string.sub(name, 2)]() end
     writes[name]()
   end
-  -- What was staged may have expired since, or Redis had no room for it.
-  for _, key in ipairs(kept) do if call('EXISTS', key) == 0 then give_up('moved') end end
+  -- It may have expired since, or Redis had no room for it.
+  for _, k in ipairs(kept) do if call('XLEN', k.D .. ':e') ~= k.count then give_up('moved') end end
   store()
-  for _, key in ipairs(kept) do call('PERSIST', key) end
+  for _, k in ipairs(kept) do
+    for _, part in ipairs {':e', ':i'} do call('PERSIST', k.D .. part) end
+  end
   if commit then call('SET', commit, count, 'EX', 86400) end
   return {'ok', {}}
 end

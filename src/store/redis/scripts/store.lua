@@ -46,16 +46,20 @@ end
 -- They belong to a session of which no head tells yet. If it never comes, they expire.
 local stages = {}
 
+-- Each answers where it goes on ('': nowhere), and how many events it has staged.
 local function end_stage(D)
   store()
   for _, part in ipairs {':e', ':i'} do call('EXPIRE', D .. part, 3600) end
 end
 
 function stages.events()
-  local D = T .. take()
-  while at < #ARGV do add_event(D, tonumber(take()), {'i', take(), 'm', take(), 'j', take()}) end
+  local D, count = T .. take(), 0
+  while at < #ARGV do
+    add_event(D, tonumber(take()), {'i', take(), 'm', take(), 'j', take()})
+    count = count + 1
+  end
   end_stage(D)
-  return {'ok', {}}
+  return {'ok', {}, '', text(count)}
 end
 
 function stages.copy()
@@ -63,5 +67,5 @@ function stages.copy()
   local some = events(from .. ':e', tonumber(take()), tonumber(take()), false, 500)
   for _, event in ipairs(some) do add_event(to, event[1], event[2]) end
   end_stage(to)
-  return {'ok', {}, #some < 500 and '' or text(some[#some][1] + 1)}
+  return {'ok', {}, #some < 500 and '' or text(some[#some][1] + 1), text(#some)}
 end

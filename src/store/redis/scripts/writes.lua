@@ -56,13 +56,10 @@ function writes.create()
   zadd(T .. 'sessions', p.user .. Z .. p.session, id)
 end
 
--- What has been staged lasts from now on.
+-- What has been staged, so many events, lasts from now on.
 local kept = {}
 
-function writes.keep()
-  local D = T .. take()
-  kept[#kept + 1], kept[#kept + 2] = D .. ':e', D .. ':i'
-end
+function writes.keep() kept[#kept + 1] = {D = T .. take(), count = tonumber(take())} end
 
 function writes.remove()
   local p = locate()
