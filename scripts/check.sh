@@ -406,7 +406,7 @@ check fuzz "random input finds nothing in the fuzz targets" fuzz
 # Valgrind runs one thread at a time; left to itself it may run the same one for ever, while others
 # wait for their turn.
 tests valgrind -b "$build" -t "$turn" -p "$valgrind_in_turns" \
-  -w "valgrind -q --fair-sched=yes --leak-check=full \
+  -w "valgrind -q --fair-sched=yes --leak-check=full --suppressions=spec/valgrind.supp \
     --errors-for-leak-kinds=definite,indirect,possible --error-exitcode=99" c
 
 scripts/total.sh "$results" check
