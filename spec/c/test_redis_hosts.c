@@ -1,0 +1,329 @@
+/*
+** Redis: which host, with what replicas, durability and memory, and who may use it. What is stored
+** there is in test_redis.c.
+*/
+#include <arpa/inet.h>
+#include <stdio.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/condition.h"
+#include "server_faults.h"
+#include "server_support.h"
+
+#define COUNT(array) (sizeof(array) / sizeof *(array))
+#define SCRIPT       "spec/servers/redis.sh"
+#define MANY         1200 /* events: too many for one script */
+
+static void says(const char *text) {
+  if (strstr(failure.message, text) == NULL) fail_msg("no \"%s\" in: %s", text, failure.message);
+}
+
+/* ---- several hosts ---- */
+
+/* It takes the connection, and says nothing. */
+static void test_a_silent_server_is_given_up_soon(void **state) {
+  (void)state;
+  moonpad_service *service = NULL;
+  struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+  socklen_t size = sizeof address;
+  char url[100];
+  int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  assert_int_equal(bind(listener, (struct sockaddr *)&address, size), 0);
+  assert_int_equal(listen(listener, 10), 0);
+  assert_int_equal(getsockname(listener, (struct sockaddr *)&address, &size), 0);
+  snprintf(url, sizeof url, "redis://127.0.0.1:%d", ntohs(address.sin_port));
+  double begun = mp_monotonic();
+  FAILS(MOONPAD_STORAGE, faults_open(url, 500, &service));
+  says("no connection: it has said nothing for 1 s");
+  assert_true(mp_monotonic() - begun < 9);
+  close(listener);
+}
+
+/* Of two hosts the first is not there, and of two the first may not be written to. */
+static void test_the_host_that_can_be_written_to_is_found(void **state) {
+  (void)state;
+  own_server server, replica;
+  char url[300];
+  moonpad_service *service = NULL;
+  own_server_make(&server, SCRIPT, "start", "");
+  own_server_make(&replica, SCRIPT, "replica", server.folder);
+  int port = atoi(linked_port_in(server.url)), other = atoi(linked_port_in(replica.url));
+  snprintf(url, sizeof url, "redis://:secret@127.0.0.1:1,127.0.0.1:%d/0", port);
+  OK(faults_open(url, 1000, &service));
+  moonpad_service_release(service);
+  snprintf(url, sizeof url, "redis://:secret@127.0.0.1:%d,127.0.0.1:%d", other, port);
+  OK(faults_open(url, 1000, &service));
+  moonpad_service_release(service);
+  FAILS(MOONPAD_STORAGE, faults_open(replica.url, 100, &service));
+  says("read-only");
+  own_server_end(&replica);
+  own_server_end(&server);
+}
+
+static void test_a_socket(void **state) {
+  (void)state;
+  own_server server;
+  const char *const formats[] = {"redis+unix://:secret@%s/socket?db=2&prefix=x", "redis+unix:%s/socket?db=2&prefix=x"};
+  moonpad_session_name name = host_name("s");
+  moonpad_session *session = NULL;
+  own_server_make(&server, SCRIPT, "start", "");
+  for (size_t i = 0; i < COUNT(formats); i++) {
+    char url[200];
+    moonpad_service *service = NULL;
+    snprintf(url, sizeof url, formats[i], server.folder);
+    if (i == 1) setenv("MOONPAD_PASSWORD", "secret", 1);
+    OK(faults_open(url, 1000, &service));
+    unsetenv("MOONPAD_PASSWORD");
+    if (i == 0) OK(moonpad_create_session(service, &name, T("{\"k\":1}"), &session, &failure));
+    if (i == 1) OK(moonpad_get_session(service, &name, NULL, &session, &failure));
+    STATE(session, "{\"k\":1}");
+    moonpad_session_free(session);
+    moonpad_service_release(service);
+  }
+  own_server_end(&server);
+}
+
+static void test_replicas_are_waited_for(void **state) {
+  (void)state;
+  own_server server, replica;
+  char url[300];
+  moonpad_service *service = NULL;
+  moonpad_session *session = NULL;
+  moonpad_session_name name = host_name("s");
+  own_server_make(&server, SCRIPT, "start", "");
+  own_server_make(&replica, SCRIPT, "replica", server.folder);
+  snprintf(url, sizeof url, "%s?replicas=1", server.url);
+  OK(faults_open(url, 3000, &service));
+  OK(moonpad_create_session(service, &name, T("{\"k\":1}"), &session, &failure));
+  host_append(session, "{\"k\":2}");
+  moonpad_service_release(service);
+  moonpad_session_free(session);
+  own_server_end(&replica);
+  OK(faults_open(url, 100, &service));
+  OK(moonpad_get_session(service, &name, NULL, &session, &failure));
+  FAILS(MOONPAD_BUSY, moonpad_append_event(session, T("{\"id\":\"e\",\"author\":\"a\"}"), NULL, &failure));
+  says("it is stored, but 0 replicas have it, not 1");
+  FAILS(MOONPAD_BUSY, moonpad_update_user_state(service, T("app"), T("u"), T("{\"x\":1}"), T("[]"), &failure));
+  OK(moonpad_append_event(session, T("{\"id\":\"e\",\"author\":\"a\"}"), NULL, &failure));
+  assert_int_equal(moonpad_session_revision(session), 2);
+  moonpad_session_free(session);
+  moonpad_service_release(service);
+  own_server_end(&server);
+}
+
+/* The primary becomes a replica under a service that is open, and a primary again. */
+static void test_a_server_that_is_read_only_for_a_while_is_waited_for(void **state) {
+  (void)state;
+  own_server server;
+  moonpad_service *service = NULL;
+  moonpad_session *session = NULL;
+  moonpad_session_name name = host_name("s");
+  own_server_make(&server, SCRIPT, "start", "");
+  OK(faults_open(server.url, 300, &service));
+  OK(moonpad_create_session(service, &name, T("{}"), &session, &failure));
+  own_server_run(&server, "run", "replicaof 127.0.0.1 1");
+  FAILS(MOONPAD_STORAGE, moonpad_append_event(session, T("{\"author\":\"a\"}"), NULL, &failure));
+  says("read-only");
+  own_server_run(&server, "run", "replicaof no one");
+  host_append(session, "{\"k\":1}");
+  assert_int_equal(moonpad_session_revision(session), 1);
+  moonpad_session_free(session);
+  moonpad_service_release(service);
+  own_server_end(&server);
+}
+
+/* Two connections are all that the server has, and the pool would take eight. */
+static void test_a_server_without_free_connections_is_waited_for(void **state) {
+  (void)state;
+  own_server server;
+  own_server_make(&server, SCRIPT, "start", "maxclients 2");
+  faults_wait_for_a_connection(server.url, "maxclients");
+  own_server_end(&server);
+}
+
+/* ---- memory, durability ---- */
+
+static moonpad_status append_bytes(moonpad_session *session, size_t bytes) {
+  char *event = malloc(bytes + 100);
+  assert_non_null(event);
+  int length = snprintf(event, 100, "{\"author\":\"a\",\"actions\":{\"stateDelta\":{\"k\":\"");
+  memset(event + length, 'x', bytes);
+  strcpy(event + (size_t)length + bytes, "\"}}}");
+  moonpad_status status = moonpad_append_event(session, moonpad_text(event), NULL, &failure);
+  free(event);
+  return status;
+}
+
+/* At a write of any kind: nothing of it is stored, and all goes on when there is room again. */
+static void test_a_full_server_stores_all_or_nothing(void **state) {
+  (void)state;
+  own_server server;
+  moonpad_service *service = NULL;
+  moonpad_session *session = NULL, *again = NULL;
+  moonpad_session_name name = host_name("s"), other = host_name("t"), gone = host_name("gone");
+  moonpad_status status = MOONPAD_OK;
+  int64_t stored = 0;
+  bool existed = false;
+  own_server_make(&server, SCRIPT, "start", "maxmemory 4mb");
+  OK(faults_open(server.url, 300, &service));
+  OK(moonpad_create_session(service, &gone, T("{\"k\":0}"), &session, &failure));
+  moonpad_session_free(session);
+  OK(moonpad_create_session(service, &name, T("{\"k\":0}"), &session, &failure));
+  for (; status == MOONPAD_OK && stored < 1000; stored++) status = append_bytes(session, 50000);
+  assert_int_equal(status, MOONPAD_STORAGE);
+  says("memory is full");
+  own_server_run(&server, "run", "config set maxmemory 1mb");
+  FAILS(MOONPAD_STORAGE, moonpad_create_session(service, &other, T("{\"user:n\":1}"), &again, &failure));
+  FAILS(MOONPAD_STORAGE, moonpad_update_user_state(service, T("app"), T("u"), T("{\"x\":1}"), T("[]"), &failure));
+  /* What is there can be read, and deleted. */
+  OK(moonpad_delete_session(service, &gone, &existed, &failure));
+  assert_true(existed);
+  OK(moonpad_get_session(service, &name, NULL, &again, &failure));
+  assert_int_equal(moonpad_session_revision(again), stored - 1);
+  assert_int_equal(host_event_count(again), stored - 1);
+  moonpad_session_free(again);
+  own_server_run(&server, "run", "config set maxmemory 100mb");
+  host_append(session, "{\"k\":1}");
+  assert_int_equal(moonpad_session_revision(session), stored);
+  FAILS(MOONPAD_NOT_FOUND, moonpad_get_session(service, &other, NULL, &again, &failure));
+  moonpad_session_free(session);
+  moonpad_service_release(service);
+  own_server_end(&server);
+}
+
+static void test_durability_is_the_servers(void **state) {
+  host *self = *state;
+  own_server server;
+  char url[300];
+  moonpad_service *service = NULL;
+  int before = self->warnings;
+  own_server_make(&server, SCRIPT, "start", "appendfsync everysec");
+  OK(moonpad_open(T(server.url), &self->options, &service, &failure));
+  assert_int_equal(self->warnings, before + 1);
+  assert_non_null(strstr(self->last_said, "without appendfsync always"));
+  moonpad_service_release(service);
+  snprintf(url, sizeof url, "%s?strict=1", server.url);
+  FAILS(MOONPAD_UNSUPPORTED, moonpad_open(T(url), &self->options, &service, &failure));
+  says("without appendfsync always");
+  own_server_run(&server, "run", "config set maxmemory-policy allkeys-lru");
+  FAILS(MOONPAD_UNSUPPORTED, moonpad_open(T(url), &self->options, &service, &failure));
+  says("maxmemory-policy");
+  own_server_run(&server, "run", "config set maxmemory-policy noeviction");
+  own_server_run(&server, "run", "config set appendonly no");
+  FAILS(MOONPAD_UNSUPPORTED, moonpad_open(T(url), &self->options, &service, &failure));
+  says("without appendonly");
+  own_server_run(&server, "run", "config set maxmemory-policy volatile-lru");
+  FAILS(MOONPAD_UNSUPPORTED, moonpad_open(T(url), &self->options, &service, &failure));
+  says("maxmemory-policy");
+  self->options.durability = MOONPAD_DURABILITY_NORMAL;
+  OK(moonpad_open(T(url), &self->options, &service, &failure));
+  moonpad_service_release(service);
+  own_server_end(&server);
+}
+
+/* ---- accounts ---- */
+
+static void use_everything(moonpad_service *service) {
+  moonpad_session_name name = host_name("long");
+  moonpad_session *session = NULL, *fork = NULL;
+  bool existed;
+  int64_t sessions;
+  OK(moonpad_create_session(service, &name, T("{\"k\":1,\"user:n\":99999999999999999,\"app:k\":1}"), &session,
+                            &failure));
+  for (int i = 0; i < MANY; i++) OK(moonpad_append_event_async(session, T("{\"author\":\"a\"}"), NULL, NULL, &failure));
+  OK(moonpad_refresh(session, &failure));
+  moonpad_value by = moonpad_integer(1), sum;
+  OK(moonpad_increment_user_state(service, T("app"), T("u"), T("n"), &by, &sum, &failure));
+  OK(moonpad_fork(session, MANY, T("fork"), &fork, &failure));
+  moonpad_session_free(fork);
+  moonpad_session_free(session);
+  OK(moonpad_delete_session(service, &name, &existed, &failure));
+  OK(moonpad_delete_user(service, T("app"), T("u"), &sessions, &failure));
+}
+
+static void test_an_account_without_rights_is_told(void **state) {
+  (void)state;
+  own_server server;
+  char url[300];
+  moonpad_service *service = NULL;
+  own_server_make(&server, SCRIPT, "start", "");
+  own_server_run(&server, "run", "acl setuser poor on '>secret' '~*' +@all -eval -evalsha -config -info");
+  snprintf(url, sizeof url, "redis://poor:secret@127.0.0.1:%d", atoi(linked_port_in(server.url)));
+  FAILS(MOONPAD_UNSUPPORTED, faults_open(url, 1000, &service));
+  says("eval");
+  /* What docs/servers.md names is enough. */
+  own_server_run(&server, "run",
+                 "acl setuser poor resetkeys '~mp:*' nocommands +@connection +@scripting +@hash +@sortedset +@stream"
+                 " +@string +select +time +exists +unlink +del +expire +persist");
+  OK(faults_open(url, 1000, &service));
+  use_everything(service);
+  moonpad_service_release(service);
+  own_server_run(&server, "run", "acl setuser poor resetkeys '~*' +@all -eval -evalsha -config -info");
+  /* Whoever may not load scripts, or ask for settings, does without. */
+  own_server_run(&server, "run", "acl setuser poor +eval +evalsha -script");
+  OK(faults_open(url, 1000, &service));
+  moonpad_session *session = NULL;
+  moonpad_session_name name = host_name("s");
+  OK(moonpad_create_session(service, &name, T("{\"k\":1}"), &session, &failure));
+  host_append(session, "{\"k\":2,\"user:k\":2,\"app:k\":2}");
+  own_server_run(&server, "run", "acl setuser poor -xadd");
+  FAILS(MOONPAD_UNSUPPORTED, moonpad_append_event(session, T("{\"author\":\"a\"}"), NULL, &failure));
+  moonpad_session_free(session);
+  moonpad_service_release(service);
+  own_server_end(&server);
+}
+
+static void test_an_account_may_have_no_password(void **state) {
+  (void)state;
+  own_server server;
+  char url[300];
+  moonpad_service *service = NULL;
+  own_server_make(&server, SCRIPT, "start", "");
+  own_server_run(&server, "run", "acl setuser reader on nopass '~*' +@all -xadd");
+  snprintf(url, sizeof url, "redis://reader@127.0.0.1:%d", atoi(linked_port_in(server.url)));
+  OK(faults_open(url, 1000, &service));
+  moonpad_session *session = NULL;
+  moonpad_session_name name = host_name("s");
+  OK(moonpad_create_session(service, &name, T("{}"), &session, &failure));
+  FAILS(MOONPAD_UNSUPPORTED, moonpad_append_event(session, T("{\"author\":\"a\"}"), NULL, &failure));
+  moonpad_session_free(session);
+  moonpad_service_release(service);
+  own_server_end(&server);
+}
+
+static void test_a_wrong_password_is_told_without_it(void **state) {
+  host *self = *state;
+  char url[300], *found;
+  moonpad_service *service = NULL;
+  strcpy(url, self->url);
+  found = strstr(url, "secret");
+  assert_non_null(found);
+  memcpy(found, "s3cr3t", 6);
+  FAILS(MOONPAD_STORAGE, faults_open(url, 1000, &service));
+  says("refuses the user or the password");
+  assert_null(strstr(failure.message, "s3cr3t"));
+  memmove(found - 1, found + 7, strlen(found + 7) + 1);
+  FAILS(MOONPAD_STORAGE, faults_open(url, 1000, &service));
+  says("refuses the user or the password");
+}
+
+#define OWN(test)                                                                                                      \
+  { #test " on redis:", test, NULL, NULL, NULL }
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      OWN(test_a_silent_server_is_given_up_soon),
+      OWN(test_the_host_that_can_be_written_to_is_found),
+      OWN(test_a_socket),
+      OWN(test_replicas_are_waited_for),
+      OWN(test_a_server_that_is_read_only_for_a_while_is_waited_for),
+      OWN(test_a_server_without_free_connections_is_waited_for),
+      OWN(test_a_full_server_stores_all_or_nothing),
+      OWN(test_an_account_without_rights_is_told),
+      OWN(test_an_account_may_have_no_password),
+      ON_STORE(test_durability_is_the_servers, "redis:"),
+      ON_STORE(test_a_wrong_password_is_told_without_it, "redis:"),
+  };
+  return HOST_RUN(tests);
+}
