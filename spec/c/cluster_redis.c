@@ -12,10 +12,6 @@
 #define QUICK  "cluster-node-timeout 1500" /* so that a replica takes over soon */
 #define APPS   24
 
-static void says(const char *text) {
-  if (strstr(failure.message, text) == NULL) fail_msg("no \"%s\" in: %s", text, failure.message);
-}
-
 /* The URL with one more option. */
 static const char *url_with(const own_server *server, const char *option) {
   static char url[300];
@@ -164,7 +160,7 @@ static void test_an_app_that_is_on_its_way_is_busy(void **state) {
   own_server_run(&server, "move", "app begin");
   const char *event = "{\"id\":\"e\",\"author\":\"a\",\"actions\":{\"stateDelta\":{\"k\":3,\"user:k\":3,\"app:k\":3}}}";
   FAILS(MOONPAD_BUSY, moonpad_append_event(session, moonpad_text(event), NULL, &failure));
-  says("on its way to another node");
+  faults_say("on its way to another node");
   FAILS(MOONPAD_BUSY, moonpad_get_session(service, &name, NULL, &other, &failure));
   FAILS(MOONPAD_BUSY, moonpad_create_session(service, &second, T("{\"user:x\":1}"), &other, &failure));
   FAILS(MOONPAD_BUSY, moonpad_update_user_state(service, T("app"), T("u"), T("{\"x\":1}"), T("[]"), &failure));
@@ -212,14 +208,14 @@ static void test_the_wrong_scheme_is_told(void **state) {
   own_server_make(&single, "spec/servers/redis.sh", "start", "");
   snprintf(url, sizeof url, "redis:%s", strchr(cluster.url, ':') + 1);
   FAILS(MOONPAD_UNSUPPORTED, faults_open(url, 100, &service));
-  says("redis+cluster://");
+  faults_say("redis+cluster://");
   snprintf(url, sizeof url, "redis+cluster:%.*s", (int)(strrchr(single.url, '/') - strchr(single.url, ':') - 1),
            strchr(single.url, ':') + 1);
   FAILS(MOONPAD_UNSUPPORTED, faults_open(url, 100, &service));
-  says("no node of a cluster: write redis://");
+  faults_say("no node of a cluster: write redis://");
   snprintf(url, sizeof url, "redis+cluster://:s3cr3t@%s", strchr(cluster.url, '@') + 1);
   FAILS(MOONPAD_STORAGE, faults_open(url, 100, &service));
-  says("refuses the user or the password");
+  faults_say("refuses the user or the password");
   assert_null(strstr(failure.message, "s3cr3t"));
   OK(faults_open(url_with(&cluster, "shard=app"), 1000, &service));
   moonpad_service_release(service);

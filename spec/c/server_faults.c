@@ -274,6 +274,10 @@ void own_server_end(own_server *server) {
   stop(find_living(server->folder));
 }
 
+void faults_say(const char *text) {
+  if (strstr(failure.message, text) == NULL) fail_msg("no \"%s\" in: %s", text, failure.message);
+}
+
 moonpad_status faults_open(const char *url, int64_t busy_timeout_ms, moonpad_service **service) {
   const moonpad_store_scheme stores[] = {{"postgresql", moonpad_postgres_store()},
                                          {"mysql", moonpad_mysql_store()},

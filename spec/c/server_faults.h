@@ -41,6 +41,9 @@ void own_server_make(own_server *server, const char *script, const char *verb, c
 /* Stops it and removes its folder. */
 void own_server_end(own_server *server);
 
+/* The message of the last failure has this text. */
+void faults_say(const char *text);
+
 /* Opens a service on a server's URL, whichever it is. */
 moonpad_status faults_open(const char *url, int64_t busy_timeout_ms, moonpad_service **service);
 

@@ -17,10 +17,6 @@ static const char *behind_scheme(const host *self) {
   return strchr(self->url, ':') + 1;
 }
 
-static void says(const char *text) {
-  if (strstr(failure.message, text) == NULL) fail_msg("no \"%s\" in: %s", text, failure.message);
-}
-
 /* A server that has forgotten the scripts is told them again. */
 static void test_forgotten_scripts(void **state) {
   (void)state;
@@ -59,7 +55,7 @@ static void test_an_old_server_is_refused(void **state) {
   snprintf(other, sizeof other, "version\r\n$%zu\r\n5.", strlen(version));
   link_replace(scene.link, text, other, (size_t)bytes);
   FAILS(MOONPAD_UNSUPPORTED, moonpad_open(T(scene.self->url), &scene.self->options, &service, &failure));
-  says("needs 6.0");
+  faults_say("needs 6.0");
   linked_close(&scene);
 }
 
@@ -240,7 +236,7 @@ static void test_what_no_replica_has_is_kept_whole(void **state) {
   moonpad_session_name name = host_name("s");
   OK(moonpad_get_session(service, &name, NULL, &session, &failure));
   FAILS(MOONPAD_BUSY, moonpad_fork(session, MANY, T("fork"), &fork, &failure));
-  says("it is stored, but 0 replicas have it, not 1");
+  faults_say("it is stored, but 0 replicas have it, not 1");
   moonpad_session_free(session);
   moonpad_service_release(service);
   fork = host_get(self, "fork");
@@ -258,13 +254,13 @@ static void test_keys_of_others_are_refused(void **state) {
   char url[300];
   redis_run(rest, "SET", "#schema", "2", NULL);
   FAILS(MOONPAD_UNSUPPORTED, faults_open(self->url, 1000, &service));
-  says("newer moonpad: schema 2");
+  faults_say("newer moonpad: schema 2");
   redis_run(rest, "SET", "#schema", "what?", NULL);
   FAILS(MOONPAD_CORRUPT, faults_open(self->url, 1000, &service));
   redis_run(rest, "DEL", "#schema", NULL);
   snprintf(url, sizeof url, "%s&migrate=off", self->url);
   FAILS(MOONPAD_UNSUPPORTED, faults_open(url, 1000, &service));
-  says("migrate=off");
+  faults_say("migrate=off");
   assert_int_equal(redis_number(rest, "EXISTS", "#schema"), 0);
 }
 
@@ -277,7 +273,7 @@ static void test_an_app_gives_no_numbers_of_another(void **state) {
   redis_run(behind_scheme(self), "SET", "#{app}:n", "4294967294", NULL);
   moonpad_session_free(host_create(self, "last", "{}"));
   FAILS(MOONPAD_LIMIT, moonpad_create_session(self->service, &name, T("{}"), &session, &failure));
-  says("all the numbers");
+  faults_say("all the numbers");
   moonpad_session_free(host_get(self, "s"));
 }
 
@@ -292,7 +288,7 @@ static void test_a_damaged_session_is_told(void **state) {
   FAILS(MOONPAD_CORRUPT, moonpad_get_session(self->service, &name, NULL, &other, &failure));
   redis_run(rest, "SET", key, "x", NULL);
   FAILS(MOONPAD_CORRUPT, moonpad_get_session(self->service, &name, NULL, &other, &failure));
-  says("a key holds what moonpad has not put there");
+  faults_say("a key holds what moonpad has not put there");
   moonpad_session_free(session);
 }
 

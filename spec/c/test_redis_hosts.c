@@ -15,10 +15,6 @@
 #define SCRIPT       "spec/servers/redis.sh"
 #define MANY         1200 /* events: too many for one script */
 
-static void says(const char *text) {
-  if (strstr(failure.message, text) == NULL) fail_msg("no \"%s\" in: %s", text, failure.message);
-}
-
 /* ---- several hosts ---- */
 
 /* It takes the connection, and says nothing. */
@@ -35,7 +31,7 @@ static void test_a_silent_server_is_given_up_soon(void **state) {
   snprintf(url, sizeof url, "redis://127.0.0.1:%d", ntohs(address.sin_port));
   double begun = mp_monotonic();
   FAILS(MOONPAD_STORAGE, faults_open(url, 500, &service));
-  says("no connection: it has said nothing for 1 s");
+  faults_say("no connection: it has said nothing for 1 s");
   assert_true(mp_monotonic() - begun < 9);
   close(listener);
 }
@@ -56,7 +52,7 @@ static void test_the_host_that_can_be_written_to_is_found(void **state) {
   OK(faults_open(url, 1000, &service));
   moonpad_service_release(service);
   FAILS(MOONPAD_STORAGE, faults_open(replica.url, 100, &service));
-  says("read-only");
+  faults_say("read-only");
   own_server_end(&replica);
   own_server_end(&server);
 }
@@ -103,7 +99,7 @@ static void test_replicas_are_waited_for(void **state) {
   OK(faults_open(url, 100, &service));
   OK(moonpad_get_session(service, &name, NULL, &session, &failure));
   FAILS(MOONPAD_BUSY, moonpad_append_event(session, T("{\"id\":\"e\",\"author\":\"a\"}"), NULL, &failure));
-  says("it is stored, but 0 replicas have it, not 1");
+  faults_say("it is stored, but 0 replicas have it, not 1");
   FAILS(MOONPAD_BUSY, moonpad_update_user_state(service, T("app"), T("u"), T("{\"x\":1}"), T("[]"), &failure));
   OK(moonpad_append_event(session, T("{\"id\":\"e\",\"author\":\"a\"}"), NULL, &failure));
   assert_int_equal(moonpad_session_revision(session), 2);
@@ -124,7 +120,7 @@ static void test_a_server_that_is_read_only_for_a_while_is_waited_for(void **sta
   OK(moonpad_create_session(service, &name, T("{}"), &session, &failure));
   own_server_run(&server, "run", "replicaof 127.0.0.1 1");
   FAILS(MOONPAD_STORAGE, moonpad_append_event(session, T("{\"author\":\"a\"}"), NULL, &failure));
-  says("read-only");
+  faults_say("read-only");
   own_server_run(&server, "run", "replicaof no one");
   host_append(session, "{\"k\":1}");
   assert_int_equal(moonpad_session_revision(session), 1);
@@ -172,7 +168,7 @@ static void test_a_full_server_stores_all_or_nothing(void **state) {
   OK(moonpad_create_session(service, &name, T("{\"k\":0}"), &session, &failure));
   for (; status == MOONPAD_OK && stored < 1000; stored++) status = append_bytes(session, 50000);
   assert_int_equal(status, MOONPAD_STORAGE);
-  says("memory is full");
+  faults_say("memory is full");
   own_server_run(&server, "run", "config set maxmemory 1mb");
   FAILS(MOONPAD_STORAGE, moonpad_create_session(service, &other, T("{\"user:n\":1}"), &again, &failure));
   FAILS(MOONPAD_STORAGE, moonpad_update_user_state(service, T("app"), T("u"), T("{\"x\":1}"), T("[]"), &failure));
@@ -205,17 +201,17 @@ static void test_durability_is_the_servers(void **state) {
   moonpad_service_release(service);
   snprintf(url, sizeof url, "%s?strict=1", server.url);
   FAILS(MOONPAD_UNSUPPORTED, moonpad_open(T(url), &self->options, &service, &failure));
-  says("without appendfsync always");
+  faults_say("without appendfsync always");
   own_server_run(&server, "run", "config set maxmemory-policy allkeys-lru");
   FAILS(MOONPAD_UNSUPPORTED, moonpad_open(T(url), &self->options, &service, &failure));
-  says("maxmemory-policy");
+  faults_say("maxmemory-policy");
   own_server_run(&server, "run", "config set maxmemory-policy noeviction");
   own_server_run(&server, "run", "config set appendonly no");
   FAILS(MOONPAD_UNSUPPORTED, moonpad_open(T(url), &self->options, &service, &failure));
-  says("without appendonly");
+  faults_say("without appendonly");
   own_server_run(&server, "run", "config set maxmemory-policy volatile-lru");
   FAILS(MOONPAD_UNSUPPORTED, moonpad_open(T(url), &self->options, &service, &failure));
-  says("maxmemory-policy");
+  faults_say("maxmemory-policy");
   self->options.durability = MOONPAD_DURABILITY_NORMAL;
   OK(moonpad_open(T(url), &self->options, &service, &failure));
   moonpad_service_release(service);
@@ -251,7 +247,7 @@ static void test_an_account_without_rights_is_told(void **state) {
   own_server_run(&server, "run", "acl setuser poor on '>secret' '~*' +@all -eval -evalsha -config -info");
   snprintf(url, sizeof url, "redis://poor:secret@127.0.0.1:%d", atoi(linked_port_in(server.url)));
   FAILS(MOONPAD_UNSUPPORTED, faults_open(url, 1000, &service));
-  says("eval");
+  faults_say("eval");
   /* What docs/servers.md names is enough. */
   own_server_run(&server, "run",
                  "acl setuser poor resetkeys '~mp:*' nocommands +@connection +@scripting +@hash +@sortedset +@stream"
@@ -301,11 +297,11 @@ static void test_a_wrong_password_is_told_without_it(void **state) {
   assert_non_null(found);
   memcpy(found, "s3cr3t", 6);
   FAILS(MOONPAD_STORAGE, faults_open(url, 1000, &service));
-  says("refuses the user or the password");
+  faults_say("refuses the user or the password");
   assert_null(strstr(failure.message, "s3cr3t"));
   memmove(found - 1, found + 7, strlen(found + 7) + 1);
   FAILS(MOONPAD_STORAGE, faults_open(url, 1000, &service));
-  says("refuses the user or the password");
+  faults_say("refuses the user or the password");
 }
 
 #define OWN(test)                                                                                                      \
