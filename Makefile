@@ -118,8 +118,10 @@ POSTGRES_CFLAGS ?= $(shell pkg-config --cflags libpq 2>/dev/null)
 POSTGRES_LIBS ?= $(shell pkg-config --libs libpq 2>/dev/null)
 MYSQL_CFLAGS ?= $(shell pkg-config --cflags libmariadb 2>/dev/null)
 MYSQL_LIBS ?= $(shell pkg-config --libs libmariadb 2>/dev/null)
-REDIS_CFLAGS ?= $(shell pkg-config --cflags hiredis 2>/dev/null)
-REDIS_LIBS ?= $(shell pkg-config --libs hiredis 2>/dev/null)
+# hiredis has TLS since 1.0, in a library of its own.
+REDIS_TLS := $(shell pkg-config --exists hiredis_ssl openssl 2>/dev/null && echo hiredis_ssl openssl)
+REDIS_CFLAGS ?= $(shell pkg-config --cflags hiredis $(REDIS_TLS) 2>/dev/null) $(if $(REDIS_TLS),-DMP_REDIS_TLS)
+REDIS_LIBS ?= $(strip $(shell pkg-config --libs hiredis $(REDIS_TLS) 2>/dev/null))
 OPTIONAL := $(BUILD)/moonpad/agent_stores_core.so $(BUILD)/moonpad/cli_core.so $(BUILD)/moonpad/process_core.so \
             $(if $(CURL_LIBS),$(BUILD)/moonpad/http_core.so) $(if $(SERVER_LIBS),$(BUILD)/moonpad/server_core.so) \
             $(if $(EDITLINE_LIBS),$(BUILD)/moonpad/editline_core.so) \
@@ -252,7 +254,7 @@ $(BUILD)/obj/spec/c/test_lua_%.o: private MODULE_CFLAGS = $(LUA_CFLAGS)
 $(BUILD)/obj/spec/c/server_support.o: private MODULE_CFLAGS = $(POSTGRES_CFLAGS)
 $(BUILD)/obj/spec/c/store_support.o: private MODULE_CFLAGS = $(POSTGRES_CFLAGS) $(MYSQL_CFLAGS) $(REDIS_CFLAGS)
 $(BUILD)/obj/spec/c/mysql_support.o: private MODULE_CFLAGS = $(MYSQL_CFLAGS)
-$(BUILD)/obj/spec/c/redis_support.o: private MODULE_CFLAGS = $(REDIS_CFLAGS)
+$(BUILD)/obj/spec/c/test_redis_hosts.o $(BUILD)/obj/spec/c/redis_support.o: private MODULE_CFLAGS = $(REDIS_CFLAGS)
 $(HTTP_OBJECTS): private MODULE_CFLAGS = $(LUA_CFLAGS) $(CURL_CFLAGS)
 $(SERVER_OBJECTS): private MODULE_CFLAGS = $(LUA_CFLAGS) $(LIBEVENT_CFLAGS)
 $(EDITLINE_OBJECTS): private MODULE_CFLAGS = $(LUA_CFLAGS) $(EDITLINE_CFLAGS)
@@ -492,7 +494,8 @@ install: install-lib install-lua install-doc ## installs below $(DESTDIR)$(PREFI
 
 # A pkg-config file from its template.
 pc = sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@LIBDIR@|$(LIBDIR)|' -e 's|@INCLUDEDIR@|$(INCLUDEDIR)|' \
-         -e 's|@VERSION@|$(VERSION)|' moonpad$(1).pc.in > '$(DESTDIR)$(PKGCONFIGDIR)/moonpad$(1).pc'
+         -e 's|@VERSION@|$(VERSION)|' -e 's|@REDIS_TLS@|$(REDIS_TLS)|' moonpad$(1).pc.in \
+         > '$(DESTDIR)$(PKGCONFIGDIR)/moonpad$(1).pc'
 
 install-lib: lib $(BUILD)/whole/libmoonpad_lua.a $(STORE_LIBRARIES) ## the headers, libraries and pkg-config files alone
 	@echo "Installing headers and libraries: $(DESTDIR)$(INCLUDEDIR), $(DESTDIR)$(LIBDIR)"

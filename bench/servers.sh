@@ -46,7 +46,7 @@ measure() {
         "$build/bench/mysql" "mysql://root@/moonpad?socket=$folder/mariadb/socket"
         ;;
       redis)
-        compile redis hiredis >&2
+        compile redis "hiredis $(! pkg-config --exists hiredis_ssl openssl || echo hiredis_ssl openssl)" >&2
         spec/servers/redis.sh start "$folder/redis"
         "$build/bench/redis" "redis+unix://:secret@$folder/redis/socket"
         ;;

@@ -55,6 +55,16 @@ MOONPAD_API const moonpad_store_opener *moonpad_mysql_store(void);
 MOONPAD_API const moonpad_store_opener *moonpad_redis_store(void);
 
 /*
+** The same with TLS, for the scheme "rediss": rediss://:PASSWORD@HOST:PORT/DB. The server's
+** certificate and name are always checked. More options: ca=, cert=, key= (files). Opening is
+** `unsupported` where hiredis has no TLS.
+** The result lives as long as the program, and is nobody's to free.
+** Errors: none.
+** Threads: any.
+*/
+MOONPAD_API const moonpad_store_opener *moonpad_redis_tls_store(void);
+
+/*
 ** Redis Cluster, with the same library: the scheme is "redis+cluster". The URL is
 ** redis+cluster://:PASSWORD@HOST:PORT,HOST:PORT, of some nodes; the others are found. All of an app
 ** is on one node. Options, but for DB, and memory are as above.

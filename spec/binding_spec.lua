@@ -261,9 +261,9 @@ describe("handles", function()
   end)
 
   it("show no password", function()
-    -- No server is there, and TLS is not.
+    -- No server is there, nor such a store.
     for url, code in pairs {
-      ["redis://:hunter2@127.0.0.1:1/0"] = "storage", ["rediss://:hunter2@127.0.0.1:1/0"] = "unsupported",
+      ["redis://:hunter2@127.0.0.1:1/0"] = "storage", ["mongodb://:hunter2@127.0.0.1:1/0"] = "unsupported",
     } do
       local err = failure(moonpad.open, url)
       assert.equal(code, err.code)

@@ -100,7 +100,7 @@ describe("bin/moonpad", function()
       assert.equal("n = 2\n", output(("state --db sqlite:///%s"):format(quote(db))))
       -- After three slashes the path is relative.
       fails(1, "there is no file nowhere/none.db", "state --db sqlite:///nowhere/none.db")
-      fails(1, "unsupported", "state --db rediss://localhost")
+      fails(1, "unsupported", "state --db mongodb://localhost")
     end)
   end)
 

@@ -72,8 +72,24 @@ describe("a URL of Redis", function()
   end)
 
   it("may not ask for what this version does not have", function()
-    raises("unsupported", "stunnel", moonpad.open, "rediss://:s3cr3t@127.0.0.1:1/0")
     raises("unsupported", "shard=app", moonpad.open, "redis+cluster://:s3cr3t@127.0.0.1:1?shard=user")
+  end)
+
+  it("with TLS asks for files, or says that hiredis has none", function()
+    local told = {
+      ["rediss://:s3cr3t@127.0.0.1:1/0"] = { "storage", { "rediss://127.0.0.1:1: no connection", "refused" } },
+      ["rediss:/run/redis.sock"] = { "invalid_argument", "rediss://:PASSWORD@HOST:PORT/0" },
+      ["rediss://:s3cr3t@127.0.0.1:1/0?ca=/not/there"] = { "invalid_argument", "option ca: /not/there" },
+      ["rediss://:s3cr3t@127.0.0.1:1/0?cart=x"] = { "invalid_argument", "did you mean cert" },
+    }
+    for url, says in pairs(told) do
+      if not support.hasRedisTls() then says = { "unsupported", { "hiredis that has no TLS", "stunnel" } } end
+      for _, open in ipairs { moonpad.open, moonpad.artifactService, moonpad.memoryService } do
+        local err = raises(says[1], says[2], open, url)
+        assert.is_nil(tostring(err):find("s3cr3t", 1, true))
+      end
+    end
+    raises("invalid_argument", "ca: is one of rediss:", moonpad.open, NOBODY .. "?ca=/ca.pem")
   end)
 
   it("has a password of any bytes, which no message shows", function()

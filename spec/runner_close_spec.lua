@@ -427,7 +427,7 @@ describe("a runner with a url", function()
       assert.are.equal("invalid_argument", err.code)
       assert.is_truthy(err.message:find("runner.url", 1, true))
     end
-    assert.are.equal("unsupported", fails(moonpad.runner, { appName = "app", agent = agent, url = "rediss://h" }).code)
+    assert.are.equal("unsupported", fails(moonpad.runner, { appName = "app", agent = agent, url = "mongodb://h" }).code)
     assert.is_truthy(fails(moonpad.runner, { appName = "app", agent = agent }).message:find("url", 1, true))
   end)
 

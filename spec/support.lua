@@ -248,4 +248,10 @@ function support.stored(service, appName)
   return service:getSession { appName = appName or "app", userId = "u", sessionId = "s" }
 end
 
+---Was moonpad built with a hiredis that has TLS?
+function support.hasRedisTls()
+  local _, err = pcall(moonpad.open, "rediss://127.0.0.1:1")
+  return err.code ~= "unsupported"
+end
+
 return support

@@ -279,17 +279,28 @@ void faults_say(const char *text) {
 }
 
 moonpad_status faults_open(const char *url, int64_t busy_timeout_ms, moonpad_service **service) {
-  const moonpad_store_scheme stores[] = {{"postgresql", moonpad_postgres_store()},
-                                         {"mysql", moonpad_mysql_store()},
-                                         {"redis", moonpad_redis_store()},
-                                         {"redis+unix", moonpad_redis_store()},
-                                         {"redis+cluster", moonpad_redis_cluster_store()}};
+  const moonpad_store_scheme stores[] = {
+      {"postgresql", moonpad_postgres_store()}, {"mysql", moonpad_mysql_store()},
+      {"redis", moonpad_redis_store()},         {"redis+unix", moonpad_redis_store()},
+      {"rediss", moonpad_redis_tls_store()},    {"redis+cluster", moonpad_redis_cluster_store()}};
   moonpad_options options;
   moonpad_options_init(&options);
   options.stores = stores;
   options.store_count = COUNT(stores);
   options.busy_timeout_ms = busy_timeout_ms;
   return moonpad_open(T(url), &options, service, &failure);
+}
+
+void faults_make_certificates(const char *folder) {
+  char command[512];
+  for (int i = 0; i < 2; i++) {
+    snprintf(
+        command, sizeof command,
+        "openssl req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=localhost -addext subjectAltName=DNS:localhost"
+        " -keyout %s/key%d.pem -out %s/cert%d.pem 2>/dev/null && chmod 644 %s/*.pem",
+        folder, i, folder, i, folder);
+    assert_int_equal(system(command), 0);
+  }
 }
 
 /* Many open it at the same time, when there is nothing yet. */

@@ -41,6 +41,9 @@ void own_server_make(own_server *server, const char *script, const char *verb, c
 /* Stops it and removes its folder. */
 void own_server_end(own_server *server);
 
+/* Two certificates for localhost, each signed by itself: FOLDER/cert0.pem, key0.pem, cert1.pem. */
+void faults_make_certificates(const char *folder);
+
 /* The message of the last failure has this text. */
 void faults_say(const char *text);
 

@@ -139,19 +139,6 @@ static void test_less_durability_is_told_or_refused(void **state) {
 
 /* ---- TLS ---- */
 
-/* Two certificates for localhost, each signed by itself, in the folder. */
-static void make_certificates(const char *folder) {
-  char command[512];
-  for (int i = 0; i < 2; i++) {
-    snprintf(
-        command, sizeof command,
-        "openssl req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=localhost -addext subjectAltName=DNS:localhost"
-        " -keyout %s/key%d.pem -out %s/cert%d.pem 2>/dev/null && chmod 644 %s/*.pem",
-        folder, i, folder, i, folder);
-    assert_int_equal(system(command), 0);
-  }
-}
-
 static moonpad_status open_with(const own_server *server, const char *name, const char *options) {
   char url[400];
   moonpad_service *service = NULL;
@@ -167,7 +154,7 @@ static void test_certificates_are_verified(void **state) {
   own_server server;
   char folder[] = "/tmp/moonpad-tls-XXXXXX", options[200];
   assert_non_null(mkdtemp(folder));
-  make_certificates(folder);
+  faults_make_certificates(folder);
   snprintf(options, sizeof options, "--require-secure-transport=1 --ssl-cert=%s/cert0.pem --ssl-key=%s/key0.pem",
            folder, folder);
   own_server_make(&server, SCRIPT, "start", options);

@@ -17,6 +17,14 @@
 
 /* ---- several hosts ---- */
 
+static const struct {
+  const char *scheme, *says;
+} silences[] = {{"redis", "no connection: it has said nothing for 1 s"},
+#ifdef MP_REDIS_TLS
+                {"rediss", "no connection: TLS: it has said nothing for 1 s (has the server TLS there?)"}
+#endif
+};
+
 /* It takes the connection, and says nothing. */
 static void test_a_silent_server_is_given_up_soon(void **state) {
   (void)state;
@@ -28,11 +36,13 @@ static void test_a_silent_server_is_given_up_soon(void **state) {
   assert_int_equal(bind(listener, (struct sockaddr *)&address, size), 0);
   assert_int_equal(listen(listener, 10), 0);
   assert_int_equal(getsockname(listener, (struct sockaddr *)&address, &size), 0);
-  snprintf(url, sizeof url, "redis://127.0.0.1:%d", ntohs(address.sin_port));
-  double begun = mp_monotonic();
-  FAILS(MOONPAD_STORAGE, faults_open(url, 500, &service));
-  faults_say("no connection: it has said nothing for 1 s");
-  assert_true(mp_monotonic() - begun < 9);
+  for (size_t i = 0; i < COUNT(silences); i++) {
+    snprintf(url, sizeof url, "%s://127.0.0.1:%d", silences[i].scheme, ntohs(address.sin_port));
+    double begun = mp_monotonic();
+    FAILS(MOONPAD_STORAGE, faults_open(url, 500, &service));
+    faults_say(silences[i].says);
+    assert_true(mp_monotonic() - begun < 9);
+  }
   close(listener);
 }
 
@@ -218,6 +228,106 @@ static void test_durability_is_the_servers(void **state) {
   own_server_end(&server);
 }
 
+/* ---- TLS ---- */
+
+static moonpad_status open_with_tls(const char *name, int port, const char *options) {
+  char url[300];
+  moonpad_service *service = NULL;
+  snprintf(url, sizeof url, "rediss://:secret@%s:%d/0%s", name, port, options);
+  moonpad_status status = faults_open(url, 1000, &service);
+  if (service == NULL) return status;
+  moonpad_session *session = NULL;
+  moonpad_session_name who = host_name("");
+  OK(moonpad_create_session(service, &who, T("{\"k\":1}"), &session, &failure));
+  host_append(session, "{\"k\":2}");
+  moonpad_session_free(session);
+  moonpad_service_release(service);
+  return status;
+}
+
+static int free_port(void) {
+  struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+  socklen_t size = sizeof address;
+  int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  assert_int_equal(bind(listener, (struct sockaddr *)&address, size), 0);
+  assert_int_equal(getsockname(listener, (struct sockaddr *)&address, &size), 0);
+  close(listener);
+  return ntohs(address.sin_port);
+}
+
+#ifdef MP_REDIS_TLS
+static void try_certificates(const own_server *server, const char *folder, int port) {
+  char options[200];
+  snprintf(options, sizeof options, "?ca=%s/cert0.pem", folder);
+  OK(open_with_tls("localhost", port, options));
+  /* Another name, another certificate, one that nobody vouches for, none at all. */
+  FAILS(MOONPAD_STORAGE, open_with_tls("127.0.0.1", port, options));
+  faults_say("its certificate: IP address mismatch");
+  snprintf(options, sizeof options, "?ca=%s/cert1.pem", folder);
+  FAILS(MOONPAD_STORAGE, open_with_tls("localhost", port, options));
+  faults_say("its certificate: ");
+  FAILS(MOONPAD_STORAGE, open_with_tls("localhost", port, ""));
+  faults_say("its certificate: ");
+  FAILS(MOONPAD_STORAGE, open_with_tls("localhost", atoi(linked_port_in((char *)server->url)), ""));
+  faults_say("no connection: TLS: ");
+  FAILS(MOONPAD_INVALID_ARGUMENT, open_with_tls("localhost", port, "?ca=/not/there"));
+  faults_say("option ca: /not/there: No such file or directory");
+}
+
+/* The client's own: another one's key, no certificate, a key that wants a password, none at all. */
+static void try_own_certificates(const own_server *server, const char *folder, int port) {
+  char options[200];
+  own_server_run(server, "run", "config set tls-auth-clients yes");
+  snprintf(options, sizeof options, "?ca=%s/cert0.pem&cert=%s/cert1.pem&key=%s/key1.pem", folder, folder, folder);
+  OK(open_with_tls("localhost", port, options));
+  snprintf(options, sizeof options, "?ca=%s/cert0.pem&cert=%s/cert1.pem&key=%s/key0.pem", folder, folder, folder);
+  FAILS(MOONPAD_INVALID_ARGUMENT, open_with_tls("localhost", port, options));
+  faults_say("option key: ");
+  snprintf(options, sizeof options, "?ca=%s/cert0.pem&key=%s/key1.pem", folder, folder);
+  FAILS(MOONPAD_INVALID_ARGUMENT, open_with_tls("localhost", port, options));
+  faults_say("option key: cert is missing");
+  snprintf(options, sizeof options,
+           "openssl rsa -aes128 -passout pass:x -in %s/key1.pem -out %s/locked.pem 2>/dev/null", folder, folder);
+  assert_int_equal(system(options), 0);
+  snprintf(options, sizeof options, "?ca=%s/cert0.pem&cert=%s/cert1.pem&key=%s/locked.pem", folder, folder, folder);
+  FAILS(MOONPAD_INVALID_ARGUMENT, open_with_tls("localhost", port, options));
+  faults_say("locked.pem: ");
+  snprintf(options, sizeof options, "?ca=%s/cert0.pem", folder);
+  FAILS(MOONPAD_STORAGE, open_with_tls("localhost", port, options));
+  faults_say("does the server want a certificate");
+}
+#else
+/* hiredis has no TLS. */
+static void try_certificates(const own_server *server, const char *folder, int port) {
+  (void)server, (void)folder;
+  FAILS(MOONPAD_UNSUPPORTED, open_with_tls("localhost", port, ""));
+  faults_say("a hiredis that has no TLS");
+}
+
+static void try_own_certificates(const own_server *server, const char *folder, int port) {
+  (void)server, (void)folder, (void)port;
+}
+#endif
+
+static void test_certificates_are_verified(void **state) {
+  (void)state;
+  own_server server;
+  char folder[] = "/tmp/moonpad-tls-XXXXXX", options[300];
+  int port = free_port();
+  assert_non_null(mkdtemp(folder));
+  faults_make_certificates(folder);
+  snprintf(options, sizeof options,
+           "tls-port %d tls-cert-file %s/cert0.pem tls-key-file %s/key0.pem tls-ca-cert-file %s/cert1.pem"
+           " tls-auth-clients optional",
+           port, folder, folder, folder);
+  own_server_make(&server, SCRIPT, "start", options);
+  try_certificates(&server, folder, port);
+  try_own_certificates(&server, folder, port);
+  own_server_end(&server);
+  snprintf(options, sizeof options, "rm -rf '%s'", folder);
+  assert_int_equal(system(options), 0);
+}
+
 /* ---- accounts ---- */
 
 static void use_everything(moonpad_service *service) {
@@ -316,6 +426,7 @@ int main(void) {
       OWN(test_a_server_that_is_read_only_for_a_while_is_waited_for),
       OWN(test_a_server_without_free_connections_is_waited_for),
       OWN(test_a_full_server_stores_all_or_nothing),
+      OWN(test_certificates_are_verified),
       OWN(test_an_account_without_rights_is_told),
       OWN(test_an_account_may_have_no_password),
       ON_STORE(test_durability_is_the_servers, "redis:"),

@@ -169,8 +169,6 @@ return {
   -- Stores
   { what = "open an unknown scheme", code = "unsupported", says = "sqlite:",
     run = function(kit) kit.moonpad.open "mongodb://joe:secret@host/db" end },
-  { what = "open a store that is not built in", code = "unsupported", says = "rediss",
-    run = function(kit) kit.moonpad.open "rediss://:secret@host:6379/0" end },
   { what = "open a file that is no database", code = "corrupt", says = "notes.txt", file = true,
     run = function(kit) kit.moonpad.open("sqlite:" .. write(kit.folder .. "/notes.txt",
       ("These are my notes.\n"):rep(100))) end },

@@ -26,6 +26,7 @@ typedef struct mp_agent_opener {
 extern const mp_agent_opener mp_postgres_agent_stores;
 extern const mp_agent_opener mp_mysql_agent_stores;
 extern const mp_agent_opener mp_redis_agent_stores;
+extern const mp_agent_opener mp_redis_tls_agent_stores;
 extern const mp_agent_opener mp_redis_cluster_agent_stores;
 
 #endif

@@ -81,7 +81,8 @@ typedef struct scheme {
 } scheme;
 
 static const scheme schemes[] = {{"memory:", mp_memory_open}, {"sqlite:", mp_sqlite_open}};
-static const char *const absent_schemes[] = {"redis:", "redis+unix:", "redis+cluster:", "postgresql:", "mysql:"};
+static const char *const absent_schemes[] = {
+    "redis:", "rediss:", "redis+unix:", "redis+cluster:", "postgresql:", "mysql:"};
 
 static bool begins_with(moonpad_string text, const char *prefix) {
   size_t length = strlen(prefix);
@@ -124,11 +125,6 @@ static moonpad_status open_store(mp_env *env, moonpad_string url, const moonpad_
       return mp_fail(error, MOONPAD_UNSUPPORTED,
                      "%s this build has no such store; built in are memory: and sqlite:", absent_schemes[i]);
     }
-  }
-  if (begins_with(url, "rediss:")) {
-    return mp_fail(error, MOONPAD_UNSUPPORTED,
-                   "rediss: the client library has no TLS: put a TLS proxy such as stunnel before the server, and use "
-                   "redis: to get there");
   }
   moonpad_string shown = mp_url_scheme(url);
   if (shown.length == 0) {

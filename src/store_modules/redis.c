@@ -19,9 +19,10 @@ static void set_opener(lua_State *L, const char *scheme, const moonpad_store_ope
 
 /* Of each scheme a light userdata: the opener. They live as long as this module is loaded. */
 MOONPAD_API int luaopen_moonpad_redis(lua_State *L) {
-  lua_createtable(L, 0, 3);
+  lua_createtable(L, 0, 4);
   set_opener(L, "redis", moonpad_redis_store());
   set_opener(L, "redis+unix", moonpad_redis_store());
+  set_opener(L, "rediss", moonpad_redis_tls_store());
   set_opener(L, "redis+cluster", moonpad_redis_cluster_store());
   return 1;
 }

@@ -8,7 +8,7 @@ local storeModules = {}
 local POSTGRES <const> = { sessions = "moonpad.postgres", others = "moonpad.postgres_agent_stores" }
 local MYSQL <const> = { sessions = "moonpad.mysql", others = "moonpad.mysql_agent_stores" }
 local REDIS <const> = { sessions = "moonpad.redis", others = "moonpad.redis_agent_stores" }
-local MODULES <const> = { postgresql = POSTGRES, postgres = POSTGRES, mysql = MYSQL, redis = REDIS,
+local MODULES <const> = { postgresql = POSTGRES, postgres = POSTGRES, mysql = MYSQL, redis = REDIS, rediss = REDIS,
   ["redis+unix"] = REDIS, ["redis+cluster"] = REDIS }
 
 local function schemeOf(url)

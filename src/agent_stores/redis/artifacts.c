@@ -361,10 +361,10 @@ static void free_store(mp_artifacts *artifacts) {
   mp_env_release(env);
 }
 
-static moonpad_status open_any(mp_env *env, bool is_cluster, moonpad_string rest, const moonpad_options *options,
+static moonpad_status open_any(mp_env *env, mp_redis_kind kind, moonpad_string rest, const moonpad_options *options,
                                mp_artifacts **artifacts, moonpad_error *error) {
   static const char *const scripts[] = {mp_redis_lua_lists, mp_redis_lua_artifacts, NULL};
-  const mp_redis_extras extras = {.is_cluster = is_cluster, .registry = "file_apps", .script = scripts};
+  const mp_redis_extras extras = {.kind = kind, .registry = "file_apps", .script = scripts};
   static const mp_artifacts_ops ops = {
       .size = sizeof ops,
       .save = save,
@@ -394,10 +394,15 @@ static moonpad_status open_any(mp_env *env, bool is_cluster, moonpad_string rest
 
 moonpad_status mp_redis_artifacts_open(mp_env *env, moonpad_string rest, const moonpad_options *options,
                                        mp_artifacts **artifacts, moonpad_error *error) {
-  return open_any(env, false, rest, options, artifacts, error);
+  return open_any(env, MP_REDIS_SINGLE, rest, options, artifacts, error);
+}
+
+moonpad_status mp_redis_artifacts_open_tls(mp_env *env, moonpad_string rest, const moonpad_options *options,
+                                           mp_artifacts **artifacts, moonpad_error *error) {
+  return open_any(env, MP_REDIS_WITH_TLS, rest, options, artifacts, error);
 }
 
 moonpad_status mp_redis_artifacts_open_cluster(mp_env *env, moonpad_string rest, const moonpad_options *options,
                                                mp_artifacts **artifacts, moonpad_error *error) {
-  return open_any(env, true, rest, options, artifacts, error);
+  return open_any(env, MP_REDIS_CLUSTER, rest, options, artifacts, error);
 }

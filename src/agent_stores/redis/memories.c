@@ -152,10 +152,10 @@ static void free_store(mp_memories *memories) {
   mp_env_release(env);
 }
 
-static moonpad_status open_any(mp_env *env, bool is_cluster, moonpad_string rest, const moonpad_options *options,
+static moonpad_status open_any(mp_env *env, mp_redis_kind kind, moonpad_string rest, const moonpad_options *options,
                                mp_memories **memories, moonpad_error *error) {
   static const char *const scripts[] = {mp_redis_lua_lists, mp_redis_lua_memories, NULL};
-  const mp_redis_extras extras = {.is_cluster = is_cluster, .registry = "memory_apps", .script = scripts};
+  const mp_redis_extras extras = {.kind = kind, .registry = "memory_apps", .script = scripts};
   static const mp_memories_ops ops = {
       .size = sizeof ops,
       .indexed = indexed,
@@ -187,10 +187,15 @@ static moonpad_status open_any(mp_env *env, bool is_cluster, moonpad_string rest
 
 moonpad_status mp_redis_memories_open(mp_env *env, moonpad_string rest, const moonpad_options *options,
                                       mp_memories **memories, moonpad_error *error) {
-  return open_any(env, false, rest, options, memories, error);
+  return open_any(env, MP_REDIS_SINGLE, rest, options, memories, error);
+}
+
+moonpad_status mp_redis_memories_open_tls(mp_env *env, moonpad_string rest, const moonpad_options *options,
+                                          mp_memories **memories, moonpad_error *error) {
+  return open_any(env, MP_REDIS_WITH_TLS, rest, options, memories, error);
 }
 
 moonpad_status mp_redis_memories_open_cluster(mp_env *env, moonpad_string rest, const moonpad_options *options,
                                               mp_memories **memories, moonpad_error *error) {
-  return open_any(env, true, rest, options, memories, error);
+  return open_any(env, MP_REDIS_CLUSTER, rest, options, memories, error);
 }

@@ -13,10 +13,10 @@ static moonpad_status write_schema(moonpad_string rest, mp_buffer *sql, moonpad_
 
 /* By scheme. */
 MOONPAD_API int luaopen_moonpad_redis_agent_stores(lua_State *L) {
-  static const char *const schemes[] = {"redis", "redis+unix", "redis+cluster"};
-  const mp_agent_opener *const openers[] = {&mp_redis_agent_stores, &mp_redis_agent_stores,
+  static const char *const schemes[] = {"redis", "redis+unix", "rediss", "redis+cluster"};
+  const mp_agent_opener *const openers[] = {&mp_redis_agent_stores, &mp_redis_agent_stores, &mp_redis_tls_agent_stores,
                                             &mp_redis_cluster_agent_stores};
-  lua_createtable(L, 0, 3);
+  lua_createtable(L, 0, 4);
   for (size_t i = 0; i < sizeof schemes / sizeof *schemes; i++) {
     mp_push_server_module(L, openers[i], write_schema);
     lua_setfield(L, -2, schemes[i]);

@@ -32,10 +32,14 @@
 
 moonpad_status mp_redis_artifacts_open(mp_env *env, moonpad_string rest, const moonpad_options *options,
                                        mp_artifacts **artifacts, moonpad_error *error);
+moonpad_status mp_redis_artifacts_open_tls(mp_env *env, moonpad_string rest, const moonpad_options *options,
+                                           mp_artifacts **artifacts, moonpad_error *error);
 moonpad_status mp_redis_artifacts_open_cluster(mp_env *env, moonpad_string rest, const moonpad_options *options,
                                                mp_artifacts **artifacts, moonpad_error *error);
 moonpad_status mp_redis_memories_open(mp_env *env, moonpad_string rest, const moonpad_options *options,
                                       mp_memories **memories, moonpad_error *error);
+moonpad_status mp_redis_memories_open_tls(mp_env *env, moonpad_string rest, const moonpad_options *options,
+                                          mp_memories **memories, moonpad_error *error);
 moonpad_status mp_redis_memories_open_cluster(mp_env *env, moonpad_string rest, const moonpad_options *options,
                                               mp_memories **memories, moonpad_error *error);
 

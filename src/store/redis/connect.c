@@ -108,8 +108,9 @@ static moonpad_status check_greeting(const mp_redis *store, const greeting *foun
     return refuse(store, MOONPAD_UNSUPPORTED, MP_AGAIN_NEVER, what, failure);
   }
   if (found->is_in_cluster != (store->learned != NULL)) {
-    const char *says = found->is_in_cluster ? "the server is a node of a cluster: write redis+cluster://"
-                                            : "the server is no node of a cluster: write redis://";
+    const char *says = !found->is_in_cluster ? "the server is no node of a cluster: write redis://"
+                       : store->has_tls ? "the server is a node of a cluster, which moonpad knows without TLS alone"
+                                        : "the server is a node of a cluster: write redis+cluster://";
     return refuse(store, MOONPAD_UNSUPPORTED, MP_AGAIN_NEVER, says, failure);
   }
   if (found->is_replica && !may_be_replica) {
@@ -130,6 +131,10 @@ static int64_t slot_of(const redisReply *time, int64_t client) {
 /* `reply` is an error, or NULL: the connection is lost. */
 static void refuse_reply(const mp_redis_connection *connection, const redisReply *reply, mp_remote_failure *failure) {
   char text[128];
+  if (reply == NULL && connection->node->redis->err == REDIS_ERR_OOM) {
+    failure->status = mp_no_memory(&failure->error);
+    return;
+  }
   const char *said = reply != NULL ? reply->str : mp_redis_reason(connection->node, text, sizeof text);
   mp_redis_refuse(connection->store, said, failure);
 }
@@ -217,6 +222,17 @@ static redisContext *open_socket(const mp_redis *store, const mp_redis_address *
   return redisConnectWithTimeout(address->host, address->port, wait);
 }
 
+/* What a server says that wants a certificate may be lost when it ends the connection. */
+static void hint_at_certificate(const mp_redis_connection *connection, mp_remote_failure *failure) {
+  char text[128], said[256];
+  const redisContext *redis = connection->node->redis;
+  bool is_silent = mp_redis_reason(connection->node, text, sizeof text) == text;
+  bool is_lost = redis->err == REDIS_ERR_EOF || (redis->err == REDIS_ERR_IO && !is_silent);
+  if (!is_lost || !connection->store->has_tls || connection->store->cert != NULL) return;
+  snprintf(said, sizeof said, "%.150s (does the server want a certificate, cert=FILE&key=FILE?)", redis->errstr);
+  mp_redis_refuse(connection->store, said, failure);
+}
+
 moonpad_status mp_redis_open_node(mp_redis_connection *connection, bool may_be_replica, mp_remote_failure *failure) {
   mp_redis_node *node = connection->node;
   memset(failure, 0, sizeof *failure);
@@ -227,7 +243,13 @@ moonpad_status mp_redis_open_node(mp_redis_connection *connection, bool may_be_r
     mp_redis_refuse(connection->store, node->redis->errstr, failure);
   } else {
     set_up_socket(connection);
-    if (greet(connection, may_be_replica, failure) == MOONPAD_OK) set_silence(node, connection->store->remote.silence);
+    if (connection->store->has_tls && !mp_redis_start_tls(connection->store, node)) {
+      refuse_reply(connection, NULL, failure);
+    } else if (greet(connection, may_be_replica, failure) == MOONPAD_OK) {
+      set_silence(node, connection->store->remote.silence);
+    } else {
+      hint_at_certificate(connection, failure);
+    }
   }
   mp_remote_clear_failure(&connection->base);
   if (failure->status != MOONPAD_OK) mp_redis_close_node(connection, node);

@@ -41,6 +41,7 @@ static const meaning meanings[] = {
     {"TRYAGAIN", MOONPAD_BUSY, MP_AGAIN_CALL, MOVING},
     {"non local key", MOONPAD_BUSY, MP_AGAIN_RECONNECT, MOVING},
     {"the cluster is down", MOONPAD_STORAGE, MP_AGAIN_RECONNECT, "the cluster is down"},
+    {"its certificate: ", MOONPAD_STORAGE, MP_AGAIN_NEVER, NULL},
     {"WRONGTYPE", MOONPAD_CORRUPT, MP_AGAIN_NEVER,
      "the database is damaged: a key holds what moonpad has not put there"},
 };

@@ -7,7 +7,19 @@
 #include "moonpad_stores.h"
 #include "store/redis/redis.h"
 
-enum { OPTION_PREFIX, OPTION_POOL, OPTION_DB, OPTION_MIGRATE, OPTION_STRICT, OPTION_REPLICAS, OPTION_SHARD, OPTIONS };
+enum {
+  OPTION_PREFIX,
+  OPTION_POOL,
+  OPTION_DB,
+  OPTION_MIGRATE,
+  OPTION_STRICT,
+  OPTION_REPLICAS,
+  OPTION_SHARD,
+  OPTION_CA,
+  OPTION_CERT,
+  OPTION_KEY,
+  OPTIONS
+};
 
 #define DEFAULT_POOL     4
 #define LARGEST_POOL     64
@@ -17,12 +29,23 @@ enum { OPTION_PREFIX, OPTION_POOL, OPTION_DB, OPTION_MIGRATE, OPTION_STRICT, OPT
 static const char expected[] =
     "redis: the URL is not valid: write redis://:PASSWORD@HOST:PORT/0 or redis+unix://:PASSWORD@PATH, with other "
     "characters than letters and digits as %XX (an @ is %40, a / is %2F, a ? is %3F)";
+static const char expected_of_tls[] =
+    "rediss: the URL is not valid: write rediss://:PASSWORD@HOST:PORT/0, with other characters than letters and digits "
+    "as %XX (an @ is %40, a / is %2F, a ? is %3F)";
 static const char expected_of_cluster[] =
     "redis+cluster: the URL is not valid: write redis+cluster://:PASSWORD@HOST:PORT,HOST:PORT, with other characters "
     "than letters and digits as %XX (an @ is %40, a / is %2F, a ? is %3F)";
 
+static const char *expected_by(const mp_redis *store) {
+  return store->has_tls ? expected_of_tls : store->learned != NULL ? expected_of_cluster : expected;
+}
+
+static const char *scheme_of(const mp_redis *store) {
+  return store->has_tls ? "rediss" : store->learned != NULL ? "redis+cluster" : "redis";
+}
+
 static moonpad_status invalid_url(const mp_redis *store, moonpad_error *error) {
-  return mp_fail(error, MOONPAD_INVALID_ARGUMENT, "%s", store->learned == NULL ? expected : expected_of_cluster);
+  return mp_fail(error, MOONPAD_INVALID_ARGUMENT, "%s", expected_by(store));
 }
 
 /* ---- what is in the URL ---- */
@@ -34,7 +57,7 @@ static moonpad_status note_place(mp_redis *store, moonpad_error *error) {
   if (store->socket != NULL) {
     length = (size_t)snprintf(place, sizeof place, "redis+unix:%.200s", store->socket);
   } else {
-    length = (size_t)snprintf(place, sizeof place, "%s://", store->learned == NULL ? "redis" : "redis+cluster");
+    length = (size_t)snprintf(place, sizeof place, "%s://", scheme_of(store));
   }
   length += mp_url_write_hosts(url, place + length, sizeof place - length);
   store->remote.place = mp_remote_copy_text(store->remote.env, place);
@@ -79,6 +102,20 @@ static moonpad_status check_shard(const mp_redis *store, const mp_url_option *op
   return mp_fail(error, MOONPAD_INVALID_ARGUMENT, "the URL's option shard: expects app");
 }
 
+static moonpad_status note_files(mp_redis *store, const mp_url_option *options, moonpad_error *error) {
+  char **const files[] = {&store->ca, &store->cert, &store->key};
+  for (int i = 0; i < 3; i++) {
+    const mp_url_option *option = &options[OPTION_CA + i];
+    if (option->value == NULL) continue;
+    if (!store->has_tls) {
+      return mp_fail(error, MOONPAD_INVALID_ARGUMENT, "the URL's option %s: is one of rediss:", option->name);
+    }
+    *files[i] = mp_remote_copy_text(store->remote.env, option->value);
+    if (*files[i] == NULL) return mp_no_memory(error);
+  }
+  return store->has_tls ? mp_redis_make_tls(store, error) : MOONPAD_OK;
+}
+
 static moonpad_status note_options(mp_redis *store, const mp_url_option *options, int64_t *pool, moonpad_error *error) {
   const char *prefix = options[OPTION_PREFIX].value;
   moonpad_status status = note_prefix(store, prefix == NULL ? "mp:" : prefix, error);
@@ -90,6 +127,7 @@ static moonpad_status note_options(mp_redis *store, const mp_url_option *options
   }
   if (status == MOONPAD_OK) status = note_database(store, &options[OPTION_DB], error);
   if (status == MOONPAD_OK) status = check_shard(store, &options[OPTION_SHARD], error);
+  if (status == MOONPAD_OK) status = note_files(store, options, error);
   if (status == MOONPAD_OK) status = mp_url_switch(&options[OPTION_MIGRATE], true, &store->remote.migrates, error);
   return status == MOONPAD_OK ? mp_url_switch(&options[OPTION_STRICT], false, &store->remote.strict, error) : status;
 }
@@ -98,7 +136,8 @@ static moonpad_status note_options(mp_redis *store, const mp_url_option *options
 static moonpad_status note_socket(mp_redis *store, const char *url, moonpad_error *error) {
   if (store->url.host_count > 0) return MOONPAD_OK;
   const char *path = strncmp(url, "//", 2) == 0 ? store->url.path : url;
-  if (store->learned != NULL || path == NULL || path[0] == '\0') return invalid_url(store, error);
+  bool may_be = store->learned == NULL && !store->has_tls && path != NULL && path[0] != '\0';
+  if (!may_be) return invalid_url(store, error);
   size_t size = strlen(path) + 2;
   store->socket = mp_allocate(store->remote.env, size);
   if (store->socket == NULL) return mp_no_memory(error);
@@ -108,14 +147,14 @@ static moonpad_status note_socket(mp_redis *store, const char *url, moonpad_erro
 
 /* A PATH alone is taken as it is written. */
 static moonpad_status split(mp_redis *store, const char *url, moonpad_error *error) {
-  const char *says = store->learned == NULL ? expected : expected_of_cluster;
-  if (strncmp(url, "//", 2) == 0) return mp_url_split(store->remote.env, url, says, &store->url, error);
+  if (strncmp(url, "//", 2) == 0) return mp_url_split(store->remote.env, url, expected_by(store), &store->url, error);
   return strchr(url, '/') == NULL || strchr(url, '@') != NULL ? invalid_url(store, error) : MOONPAD_OK;
 }
 
 static moonpad_status read_parts(mp_redis *store, char *url, moonpad_error *error) {
-  static const char *const names[] = {"prefix", "pool", "db", "migrate", "strict", "replicas", "shard", NULL};
-  moonpad_status status = mp_url_check_names("redis", url, names, error);
+  static const char *const names[] = {"prefix", "pool", "db",   "migrate", "strict", "replicas",
+                                      "shard",  "ca",   "cert", "key",     NULL};
+  moonpad_status status = mp_url_check_names(scheme_of(store), url, names, error);
   if (status == MOONPAD_OK) status = split(store, url, error);
   if (status == MOONPAD_OK) status = note_socket(store, url, error);
   if (status == MOONPAD_OK) status = note_place(store, error);
@@ -123,8 +162,9 @@ static moonpad_status read_parts(mp_redis *store, char *url, moonpad_error *erro
 }
 
 static moonpad_status read_url(mp_redis *store, moonpad_string rest, int64_t *pool, moonpad_error *error) {
-  mp_url_option options[OPTIONS] = {{"prefix", NULL}, {"pool", NULL},     {"db", NULL},   {"migrate", NULL},
-                                    {"strict", NULL}, {"replicas", NULL}, {"shard", NULL}};
+  mp_url_option options[OPTIONS] = {{"prefix", NULL}, {"pool", NULL},     {"db", NULL},    {"migrate", NULL},
+                                    {"strict", NULL}, {"replicas", NULL}, {"shard", NULL}, {"ca", NULL},
+                                    {"cert", NULL},   {"key", NULL}};
   char *left = NULL;
   const char *query = rest.length == 0 ? NULL : memchr(rest.data, '?', rest.length);
   if (rest.length > 0 && memchr(rest.data, '\0', rest.length) != NULL) {
@@ -144,10 +184,12 @@ static moonpad_status read_url(mp_redis *store, moonpad_string rest, int64_t *po
 
 static void warn_without_tls(const mp_redis *store) {
   for (size_t i = 0; i < store->url.host_count; i++) {
-    if (mp_url_is_loopback(store->url.hosts[i].name)) continue;
+    if (store->has_tls || mp_url_is_loopback(store->url.hosts[i].name)) continue;
+    bool could_have = store->learned == NULL && mp_redis_check_tls(NULL) == MOONPAD_OK;
     mp_log(store->remote.env, MOONPAD_STORAGE,
-           "redis: the host is not this machine, and what goes there is not encrypted: put a TLS proxy such as stunnel "
-           "between");
+           could_have ? "redis: the host is not this machine, and what goes there is not encrypted: write rediss://"
+                      : "redis: the host is not this machine, and what goes there is not encrypted: put a TLS proxy "
+                        "such as stunnel between");
     return;
   }
 }
@@ -305,6 +347,10 @@ static void free_store(mp_store *base) {
   mp_env *env = store->remote.env;
   mp_url_free_parts(env, &store->url);
   mp_release(env, store->socket);
+  mp_redis_free_tls(store);
+  mp_release(env, store->ca);
+  mp_release(env, store->cert);
+  mp_release(env, store->key);
   if (store->learned != NULL) pthread_mutex_destroy(&store->learned->lock);
   mp_release(env, store->learned);
   mp_release(env, store->transaction_script);
@@ -344,9 +390,11 @@ static bool make_learned(mp_redis *store) {
 }
 
 static moonpad_status prepare_store(mp_redis *store, const mp_redis_extras *extras, moonpad_error *error) {
+  if (extras->kind == MP_REDIS_WITH_TLS && mp_redis_check_tls(error) != MOONPAD_OK) return MOONPAD_UNSUPPORTED;
   store->registry = extras->registry;
   store->transaction_script = mp_redis_build_transaction_script(store->remote.env, extras->script);
-  bool has_room = store->transaction_script != NULL && (!extras->is_cluster || make_learned(store));
+  store->has_tls = extras->kind == MP_REDIS_WITH_TLS;
+  bool has_room = store->transaction_script != NULL && (extras->kind != MP_REDIS_CLUSTER || make_learned(store));
   return has_room ? MOONPAD_OK : mp_no_memory(error);
 }
 
@@ -371,22 +419,35 @@ moonpad_status mp_redis_open_with(mp_env *env, moonpad_string rest, const moonpa
   return status;
 }
 
+static moonpad_status open_sessions(mp_env *env, mp_redis_kind kind, moonpad_string rest,
+                                    const moonpad_options *options, mp_store **store, moonpad_error *error) {
+  static const char *const nothing[] = {NULL};
+  const mp_redis_extras extras = {.kind = kind, .registry = "apps", .script = nothing};
+  return mp_redis_open_with(env, rest, options, &extras, store, error);
+}
+
 moonpad_status mp_redis_open(mp_env *env, moonpad_string rest, const moonpad_options *options, mp_store **store,
                              moonpad_error *error) {
-  static const char *const nothing[] = {NULL};
-  const mp_redis_extras extras = {.is_cluster = false, .registry = "apps", .script = nothing};
-  return mp_redis_open_with(env, rest, options, &extras, store, error);
+  return open_sessions(env, MP_REDIS_SINGLE, rest, options, store, error);
+}
+
+moonpad_status mp_redis_open_tls(mp_env *env, moonpad_string rest, const moonpad_options *options, mp_store **store,
+                                 moonpad_error *error) {
+  return open_sessions(env, MP_REDIS_WITH_TLS, rest, options, store, error);
 }
 
 moonpad_status mp_redis_open_cluster(mp_env *env, moonpad_string rest, const moonpad_options *options, mp_store **store,
                                      moonpad_error *error) {
-  static const char *const nothing[] = {NULL};
-  const mp_redis_extras extras = {.is_cluster = true, .registry = "apps", .script = nothing};
-  return mp_redis_open_with(env, rest, options, &extras, store, error);
+  return open_sessions(env, MP_REDIS_CLUSTER, rest, options, store, error);
 }
 
 const struct moonpad_store_opener *moonpad_redis_store(void) {
   static const struct moonpad_store_opener opener = {MP_STORE_VERSION, mp_redis_open};
+  return &opener;
+}
+
+const struct moonpad_store_opener *moonpad_redis_tls_store(void) {
+  static const struct moonpad_store_opener opener = {MP_STORE_VERSION, mp_redis_open_tls};
   return &opener;
 }
 

@@ -16,6 +16,7 @@
 ** registry.c           the apps, by number
 ** look.c               whole questions
 ** cluster.c            which node of a cluster has what
+** tls.c                TLS, if hiredis has it
 ** connect.c            opens and closes connections, to one server or to the nodes of a cluster
 ** scripts.c            what the server runs: scripts/append.lua carries out a plan, the others are
 **                      parts of the script of questions and commits
@@ -98,6 +99,9 @@ typedef struct mp_redis {
   char prefix[MP_REDIS_LONGEST_PREFIX + 1]; /* of all keys */
   char *transaction_script;
   const char *registry; /* which key has the apps (registry.c) */
+  bool has_tls;
+  void *tls; /* OpenSSL's context (tls.c) */
+  char *ca, *cert, *key;
 } mp_redis;
 
 /* Strings to be sent. */
@@ -262,6 +266,19 @@ mp_remote_connection *mp_redis_connect(mp_remote *remote, mp_remote_failure *fai
 void mp_redis_disconnect(mp_remote_connection *connection);
 bool mp_redis_is_connected(const mp_remote_connection *connection);
 
+/* ---- tls.c ---- */
+
+/* Errors: unsupported: hiredis has none. */
+moonpad_status mp_redis_check_tls(moonpad_error *error);
+/* Reads the files that the URL names. Errors: invalid_argument, no_memory. */
+moonpad_status mp_redis_make_tls(mp_redis *store, moonpad_error *error);
+void mp_redis_free_tls(mp_redis *store);
+/* The first thing on a connection. False: why is in node->redis. */
+bool mp_redis_start_tls(const mp_redis *store, mp_redis_node *node);
+/* Around what reads or writes: what OpenSSL says of a failure is then in hiredis's context. */
+void mp_redis_before_tls(const mp_redis *store);
+void mp_redis_after_tls(const mp_redis *store, redisContext *redis);
+
 /* ---- tx.c ---- */
 
 /* A head, or a list, that the transaction has read. */
@@ -418,12 +435,14 @@ moonpad_status mp_redis_sweep(mp_tx *tx, mp_sweep *sweep, moonpad_error *error);
 
 /* ---- open.c ---- */
 
+typedef enum mp_redis_kind { MP_REDIS_SINGLE, MP_REDIS_WITH_TLS, MP_REDIS_CLUSTER } mp_redis_kind;
+
 /*
 ** A store that has questions and writes of its own beside those of sessions: parts of Lua that go
 ** into the script of transactions one behind the other; NULL behind the last.
 */
 typedef struct mp_redis_extras {
-  bool is_cluster;
+  mp_redis_kind kind;
   const char *registry; /* the name of the key that has its apps */
   const char *const *script;
 } mp_redis_extras;
@@ -431,6 +450,8 @@ moonpad_status mp_redis_open_with(mp_env *env, moonpad_string rest, const moonpa
                                   const mp_redis_extras *extras, mp_store **store, moonpad_error *error);
 moonpad_status mp_redis_open(mp_env *env, moonpad_string rest, const moonpad_options *options, mp_store **store,
                              moonpad_error *error);
+moonpad_status mp_redis_open_tls(mp_env *env, moonpad_string rest, const moonpad_options *options, mp_store **store,
+                                 moonpad_error *error);
 moonpad_status mp_redis_open_cluster(mp_env *env, moonpad_string rest, const moonpad_options *options, mp_store **store,
                                      moonpad_error *error);
 

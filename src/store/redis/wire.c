@@ -88,7 +88,9 @@ void mp_redis_flush(mp_redis_connection *connection) {
   for (size_t i = 0; i < connection->node_count; i++) {
     redisContext *redis = connection->nodes[i].redis;
     int is_done = redis == NULL;
+    mp_redis_before_tls(connection->store);
     while (!is_done && redisBufferWrite(redis, &is_done) == REDIS_OK) continue;
+    if (redis != NULL) mp_redis_after_tls(connection->store, redis);
   }
   mp_sigpipe_release(&held);
 }
@@ -99,7 +101,9 @@ redisReply *mp_redis_receive(mp_redis_connection *connection, moonpad_error *err
   mp_sigpipe held;
   void *reply = NULL;
   mp_sigpipe_hold(&held);
+  mp_redis_before_tls(connection->store);
   int received = redisGetReply(connection->node->redis, &reply);
+  mp_redis_after_tls(connection->store, connection->node->redis);
   mp_sigpipe_release(&held);
   if (received == REDIS_OK && reply != NULL) return reply;
   if (reply != NULL) freeReplyObject(reply);
