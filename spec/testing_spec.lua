@@ -95,6 +95,10 @@ describe("testing.clock", function()
     assert.are.equal(5.0, clock:now())
   end)
 
+  it("keeps its finalizer to itself", function()
+    assert.is_false(getmetatable(testing.clock(1)))
+  end)
+
   it("must show a time since 1970 to whoever asks it", function()
     local clock = testing.clock(1000)
     local service = moonpad.open("memory:", { clock = clock })

@@ -76,6 +76,46 @@ static void test_asks_a_clock_in_its_own_state_only(void **context) {
   lua_close(first);
 }
 
+/* Nobody can set it any more, or ask the function: it stands still. */
+static void test_keeps_the_time_when_the_state_of_a_clock_is_closed(void **context) {
+  (void)context;
+  static const char *const clocks[] = {"function() return 1000 end", "require('moonpad.testing').clock(1000)"};
+  for (size_t i = 0; i < sizeof clocks / sizeof *clocks; i++) {
+    lua_State *first = new_state(), *second = new_state();
+    lua_pushfstring(first, "service = moonpad.open('memory:', { clock = %s })", clocks[i]);
+    run(first, lua_tostring(first, -1));
+    lua_getglobal(first, "service");
+    moonpad_lua_push_service(second, moonpad_lua_to_service(first, -1));
+    lua_setglobal(second, "service");
+    lua_close(first);
+    run(second, "assert(service:createSession { appName = 'a', userId = 'u' }.createTime == 1000)");
+    lua_close(second);
+  }
+}
+
+static char noted[200];
+
+static int note(lua_State *L) {
+  snprintf(noted, sizeof noted, "%s", luaL_checkstring(L, 1));
+  return 0;
+}
+
+/* What is made last is finalized first. */
+static void test_a_clock_can_be_asked_after_its_end(void **context) {
+  (void)context;
+  lua_State *L = new_state();
+  lua_register(L, "note", note);
+  run(L, "kept = setmetatable({}, { __gc = function()\n"
+         "  local _, now = pcall(clock.now, clock)\n"
+         "  local _, set = pcall(clock.set, clock, 1)\n"
+         "  local _, open = pcall(moonpad.open, 'memory:', { clock = clock })\n"
+         "  note(table.concat({ tostring(now), tostring(set), tostring(open) }, ', '))\n"
+         "end })\n"
+         "clock = require('moonpad.testing').clock(1000)");
+  lua_close(L);
+  assert_string_equal(noted, "closed: the clock is closed, closed: the clock is closed, closed: the clock is closed");
+}
+
 static bool keep_line(void *context, moonpad_string line) {
   luaL_addlstring(context, line.data, line.length);
   return true;
@@ -530,6 +570,8 @@ int main(void) {
       cmocka_unit_test(test_keeps_loaders_that_are_there),
       cmocka_unit_test(test_shares_a_service),
       cmocka_unit_test(test_asks_a_clock_in_its_own_state_only),
+      cmocka_unit_test(test_keeps_the_time_when_the_state_of_a_clock_is_closed),
+      cmocka_unit_test(test_a_clock_can_be_asked_after_its_end),
       cmocka_unit_test(test_exports_what_c_exports),
       cmocka_unit_test(test_knows_what_is_a_service),
       cmocka_unit_test(test_gives_one_object_per_service),

@@ -34,6 +34,7 @@ mp_agent_store *mp_agent_push_store(lua_State *L, const char *type, const mp_sto
     mp_env_release(env);
     return NULL;
   }
+  mp_agent_calls_of(L)->keep_clock(env);
   store->references = 1;
   store->env = env;
   store->time_to_live = config->time_to_live;

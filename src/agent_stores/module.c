@@ -32,6 +32,8 @@ int luaopen_moonpad_agent_stores_core(lua_State *L) {
   const mp_store_calls *calls = find_store_calls(L);
   mp_agent_artifacts_type(L, calls);
   mp_agent_memories_type(L, calls);
-  luaL_newlib(L, functions);
+  luaL_newlibtable(L, functions);
+  lua_pushlightuserdata(L, (void *)calls);
+  luaL_setfuncs(L, functions, 1);
   return 1;
 }

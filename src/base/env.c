@@ -39,6 +39,7 @@ struct mp_env {
   moonpad_allocator allocator;
   moonpad_clock_function clock;
   void *clock_context;
+  void (*release_clock)(void *context); /* NULL: the host's own */
   moonpad_random_function random;
   void *random_context;
   moonpad_log_function log;
@@ -94,6 +95,7 @@ mp_env *mp_env_retain(mp_env *env) {
 void mp_env_release(mp_env *env) {
   if (env == NULL || atomic_fetch_sub_explicit(&env->references, 1, memory_order_acq_rel) != 1) return;
   if (env->pool != NULL) munmap(env->pool, PAGE_BYTES);
+  if (env->release_clock != NULL) env->release_clock(env->clock_context);
   pthread_mutex_destroy(&env->pool_lock);
   /* A copy, because `env` is freed. */
   moonpad_allocator allocator = env->allocator;
@@ -169,6 +171,10 @@ static double system_time(void) {
 
 void *mp_context_of_clock(const mp_env *env, double (*clock)(void *context)) {
   return env->clock == clock ? env->clock_context : NULL;
+}
+
+void mp_release_with_clock(mp_env *env, void (*release)(void *context)) {
+  env->release_clock = release;
 }
 
 moonpad_status mp_now(mp_env *env, double *now, moonpad_error *error) {

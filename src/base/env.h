@@ -45,6 +45,8 @@ bool mp_reserve_beyond(mp_env *env, void **items, const void *inline_items, size
 moonpad_status mp_now(mp_env *env, double *now, moonpad_error *error);
 /* The context of the host's clock if that is `clock`, else NULL. */
 void *mp_context_of_clock(const mp_env *env, double (*clock)(void *context));
+/* The context of the host's clock goes with `env`: `release` is called then, on any thread. */
+void mp_release_with_clock(mp_env *env, void (*release)(void *context));
 void mp_random(mp_env *env, unsigned char bytes[16]);
 /* `count` is at most 16. */
 void mp_random_bytes(mp_env *env, unsigned char *bytes, size_t count);

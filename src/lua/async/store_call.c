@@ -279,7 +279,8 @@ void mp_store_call_setup(lua_State *L, int binding_index) {
 }
 
 void mp_store_call_module(lua_State *L, int binding_index) {
-  static const mp_store_calls calls = {sizeof calls, mp_store_call_push, mp_store_call_make, mp_ask_clock};
+  static const mp_store_calls calls = {sizeof calls, mp_store_call_push, mp_store_call_make, mp_ask_clock,
+                                       mp_keep_clock};
   lua_getiuservalue(L, binding_index, MP_LUA_SLOT_THREADS);
   lua_setfield(L, -2, "threads");
   lua_pushlightuserdata(L, (void *)&asks_store);

@@ -119,6 +119,7 @@ typedef struct mp_store_calls {
   mp_store_call *(*push)(lua_State *L, const mp_store_call_type *type, moonpad_service *service);
   int (*make)(lua_State *L, mp_store_call *call, bool in_memory);
   bool (*ask_clock)(lua_State *L, const mp_env *env); /* mp_ask_clock */
+  void (*keep_clock)(mp_env *env);                    /* mp_keep_clock */
 } mp_store_calls;
 
 /* The metatable of the userdata, and what core.* the scheduler needs. Raise m. */

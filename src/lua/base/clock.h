@@ -18,5 +18,7 @@ void mp_sleep(double seconds);
 void mp_clock_module(lua_State *L, int binding_index);
 /* Makes `options` use the clock at `index`, or the function, which is asked. Raises e. */
 void mp_use_clock(lua_State *L, int index, const char *where, moonpad_options *options);
+/* What was opened with such options keeps the time, even when the Lua state has been closed. */
+void mp_keep_clock(mp_env *env);
 
 #endif

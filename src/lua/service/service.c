@@ -169,6 +169,7 @@ static int open_with(lua_State *L, const moonpad_store_scheme *given) {
   }
   moonpad_error error;
   mp_check(L, moonpad_open(url, &options, &service->service, &error), &error);
+  mp_keep_clock(mp_service_env(service->service));
   mp_register_service(L, service);
   return 1;
 }
