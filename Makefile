@@ -139,8 +139,8 @@ say = @$(if $(V),:,printf '  %-8s %s\n')
 .DEFAULT_GOAL := all
 .DELETE_ON_ERROR:
 .SECONDARY:
-.PHONY: all lib examples tests clusters fuzzers demo test test-lua test-c check fuzz soak format deps bench clean help \
-        reference have-lua FORCE \
+.PHONY: all lib examples tests clusters objects fuzzers demo test test-lua test-c check fuzz soak format deps bench \
+        clean help reference have-lua FORCE \
         left-out install install-lib install-lua install-doc uninstall
 
 # ---- What users ask for ----
@@ -162,6 +162,10 @@ examples: $(EXAMPLE_PROGRAMS) ## builds the examples in C
 tests: $(MODULE) $(OPTIONAL) $(TEST_PROGRAMS) $(SPEC_FILES) examples ## builds all that the tests need, runs nothing
 
 clusters: $(CLUSTER_PROGRAMS)
+
+# For warnings alone: nothing is linked but the examples.
+objects: $(call objects,$(sort $(wildcard src/*/*.c src/*/*/*.c spec/c/*.c spec/support/*.c))) $(REDIS_OBJECTS) \
+         $(REDIS_AGENT_OBJECTS) $(call objects,$(BUILD)/lua_sources.c) $(EXAMPLE_PROGRAMS)
 
 # `demo` and `test` start make once more after `deps`, so that what was just installed is seen by
 # the build.

@@ -6,19 +6,22 @@
 #
 # Some tests take turns where each takes many times as long, so that all is over in a quarter of an
 # hour:
-#   - gc, asan: of what a spec file repeats on each store and in each way, one variant, which
-#     spec/support/turns.lua chooses; what is close to C runs all variants (`whole` below). Some
-#     files are left to other turns.
-#   - gc: of many cases of one kind, one in seven, which spec/support/checks.lua chooses.
+#   - gc, asan, redis-cluster: of what a spec file repeats on each store and in each way, one
+#     variant, which spec/support/turns.lua chooses; what is close to C runs all variants (`whole`
+#     below).
+#   - gc: what is not close to C, one file in four; and of many cases of one kind, one in seven,
+#     which spec/support/checks.lua chooses.
+#   - asan: the specs of the command, and the C programs that take longest, one in four.
+#   - valgrind: one program in four.
 #   - asan, valgrind: of many faults of one kind, one in so many, which spec/c/fault_steps.h
 #     chooses.
-#   - valgrind: the programs that take longest, one in four.
-# The turn, a number, comes from the hash of the commit: each commit takes one of twelve by chance,
-# and the same one each time. So twelve commits need not have had all twelve. MOONPAD_TURN=NUMBER
-# asks for another one. Twelve numbers in succession run each variant and each program, though not
-# each case in each variant, nor each fault: MOONPAD_TURN=all does, as `make soak` has it. Only what
-# is repeated with random values is, under gc and valgrind, repeated less often with "all" too
-# (`scaled` in checks.lua, `valgrind_rounds` in fault_steps.h).
+# The turn, a number, comes from the hash of the commit: each commit takes one of sixty by chance,
+# and the same one each time. So sixty commits need not have had all sixty. MOONPAD_TURN=NUMBER asks
+# for another one. Sixty numbers in succession run each file of a part on each store and in each
+# way, though not each case in each variant, nor each fault: MOONPAD_TURN=all does, as `make soak`
+# has it. With "all", too, a server has one of the ways to drive a run
+# (spec/support/tool_calls.lua), and what is repeated with random values is repeated less often
+# under gc and valgrind (`scaled` in checks.lua, `valgrind_rounds` in fault_steps.h).
 set -u
 cd "$(dirname "$0")/.." || exit 1
 
@@ -31,7 +34,8 @@ mkdir -p "$results"
 # The builds below are runs of make of their own.
 unset MAKEFLAGS MAKELEVEL MFLAGS
 
-TURNS=12
+# Parts of four, five stores, three ways.
+TURNS=60
 
 turn_of_commit() {
   local hash
@@ -56,9 +60,10 @@ build_in() { # FOLDER TARGETS AND VARIABLES...
 
 # ---- The checks: one function each, silent work, an exit code ----
 
-warnings_gcc() { build_in gcc CC=gcc WERROR=1 all tests clusters; }
+# The build below has shown none where .ci/run has asked for it.
+warnings_gcc() { [ "${CC:-} ${WERROR:-}" = "gcc 1" ] || build_in gcc CC=gcc WERROR=1 all tests clusters; }
 # clang warns of the same things whether it optimizes or not.
-warnings_clang() { build_in clang CC=clang WERROR=1 CFLAGS=-O0 all tests clusters; }
+warnings_clang() { build_in clang CC=clang WERROR=1 CFLAGS=-O0 objects; }
 
 format() {
   c_files | xargs clang-format --dry-run -Werror &&
@@ -184,6 +189,17 @@ fuzz() {
     BUILD=$build JOBS=$jobs scripts/fuzz.sh -f -r 5000 stateful
 }
 
+# A list of names, and after them those of the files that are neither there nor in another list.
+others() { # NAMES FILES NAMES-LEFT-OUT
+  local file name
+  printf '%s ' "$1"
+  # shellcheck disable=SC2086 # patterns of files
+  for file in $2; do
+    name=$(basename "${file%.*}")
+    [[ " $1 $3 " == *" $name "* ]] || printf '%s ' "$name"
+  done
+}
+
 # Close to C: finalizers, the codec, nodes, state, sessions, what is under way.
 whole="append_spec async_spec binding_spec closing_spec codec_spec conflict_spec copy_spec errors_spec \
   event_tables_spec events_spec export_spec finalizers_spec history_spec hostile_values_spec kept_node_calls_spec \
@@ -191,13 +207,17 @@ whole="append_spec async_spec binding_spec closing_spec codec_spec conflict_spec
   state_values_spec template_spec update_session_spec"
 # The command, as processes of its own. Each takes as long as the others, and calls the same C.
 command_specs="cli_commands_spec cli_conversation_spec cli_spec cli_talk_spec"
-# The same calls of C, with a server each.
-gc_in_turns="hostile_answers_spec models_anthropic_spec models_gemini_spec models_openai_spec $command_specs \
-  mcp_spec mcp_http_spec"
-# Each part of four takes about as long as the others.
-valgrind_in_turns="test_agent_faults test_faults_disk test_store_history test_sqlite_faults \
+# What takes longest comes first in these, so that each part of four takes about as long as the
+# others.
+# shared_tables_spec has four parts of its own.
+gc_in_turns="$(others "models_answers_spec tool_conflicts_spec models_recorded_spec models_responses_spec \
+  confirmation_property_spec models_openai_spec hostile_answers_spec contents_property_spec tool_calls_spec \
+  models_bodies_spec sibling_property_spec $command_specs" "spec/*_spec.lua examples/spec/*_spec.lua" \
+  "$whole shared_tables_spec")"
+longest_in_c="test_agent_faults test_faults_disk test_store_history test_sqlite_faults \
   test_sqlite_life test_threads test_migration test_faults_memory \
   test_patch_random test_service_plans test_lua_embed test_store_transactions"
+valgrind_in_turns="$(others "$longest_in_c" "spec/c/test_*.c" "")"
 
 # What repeats its tests on every store.
 on_redis_cluster="$(grep -lE 'RUN_ON_EVERY_STORE|ON_EVERY_STORE|"redis:"|setup_redis' spec/c/test_*.c |
@@ -212,10 +232,10 @@ threaded="test_threads test_lua_threads test_service_async test_append_when_stor
   test_own_writes test_queued_plans"
 tsan_build() {
   # shellcheck disable=SC2046,SC2086 # lists of words
-  build_in tsan CC=gcc SANITIZE=thread CFLAGS="-O1 -g" $(printf "$build/check/tsan/spec/c/%s " $threaded)
+  build_in tsan CC=gcc WERROR= SANITIZE=thread CFLAGS="-O1 -g" $(printf "$build/check/tsan/spec/c/%s " $threaded)
 }
 
-asan_build() { build_in asan CC=gcc SANITIZE=address,undefined CFLAGS="-O1 -g" all tests; }
+asan_build() { build_in asan CC=gcc WERROR= SANITIZE=address,undefined CFLAGS="-O1 -g" all tests; }
 
 # In a copy, because LuaRocks builds in the tree, and without a network: the rock must not ask for
 # one.
@@ -226,7 +246,7 @@ rockspec() {
     cd "$copy" || exit 1
     export HOME=$copy http_proxy=http://127.0.0.1:9 https_proxy=http://127.0.0.1:9
     luarocks-5.4 lint moonpad-scm-1.rockspec &&
-      luarocks-5.4 make --tree "$copy/tree" moonpad-scm-1.rockspec &&
+      luarocks-5.4 make --tree "$copy/tree" moonpad-scm-1.rockspec CFLAGS=-O0 &&
       cd / &&
       LUA_PATH="$copy/tree/share/lua/5.4/?.lua;$copy/tree/share/lua/5.4/?/init.lua" \
         LUA_CPATH="$copy/tree/lib/lua/5.4/?.so" \
@@ -271,19 +291,17 @@ int main(void) {
 }
 C
   # No server is needed to be told that there is none.
-  cat >"$temporary/postgres.c" <<'C'
+  cat >"$temporary/server.c" <<'C'
 #include <moonpad_stores.h>
-#include <string.h>
 int main(void) {
-  moonpad_store_scheme stores[] = {{"postgresql", moonpad_postgres_store()}};
+  moonpad_store_scheme stores[] = {{SCHEME, STORE()}};
   moonpad_options options;
   moonpad_service *service;
   moonpad_error error;
   moonpad_options_init(&options);
   options.stores = stores;
   options.store_count = 1;
-  return moonpad_open(moonpad_text("postgresql://127.0.0.1:1/none"), &options, &service, &error) != MOONPAD_STORAGE ||
-         strstr(error.message, "refused") == NULL;
+  return moonpad_open(moonpad_text(SCHEME "://127.0.0.1:1/0"), &options, &service, &error) != MOONPAD_STORAGE;
 }
 C
   cat >"$temporary/module.lua" <<'LUA'
@@ -293,6 +311,11 @@ local artifacts <close> = moonpad.artifactService("sqlite::memory:")
 local ok, err = pcall(moonpad.open, "postgresql://127.0.0.1:1/none")
 assert(not ok and err.code == "storage", tostring(err))
 LUA
+  # shellcheck disable=SC2046 # flags are words
+  for_server() { # NAME SCHEME
+    gcc -o "$1" server.c -DSCHEME="\"$2\"" -DSTORE="moonpad_$1_store" \
+      $(pkg-config --cflags --libs "moonpad-$1") && "./$1"
+  }
   (
     export PKG_CONFIG_PATH=$prefix/lib/pkgconfig LD_LIBRARY_PATH=$prefix/lib
     cd "$temporary" || exit 1
@@ -302,7 +325,7 @@ LUA
         $(pkg-config --libs sqlite3) -pthread -lm && LD_LIBRARY_PATH='' ./static &&
       gcc -o placed program.c $(pkg-config --cflags --libs moonpad) -Wl,-rpath,"$prefix/lib" &&
       LD_LIBRARY_PATH='' ./placed &&
-      gcc -o postgres postgres.c $(pkg-config --cflags --libs moonpad-postgres) && ./postgres &&
+      for_server postgres postgresql && for_server mysql mysql && for_server redis redis &&
       gcc -o embed embed.c $(pkg-config --cflags --libs moonpad-lua) && LUA_PATH='?' LUA_CPATH='?' ./embed &&
       LUA_PATH="$prefix/share/lua/5.4/?.lua;$prefix/share/lua/5.4/?/init.lua" LUA_CPATH="$prefix/lib/lua/5.4/?.so" \
         lua5.4 module.lua
@@ -392,14 +415,13 @@ wait
 
 # Programs of others, in whatever they are written, and clusters of servers: what make test does
 # without.
-tests peers -b "$build" peers
-tests clusters -b "$build" clusters
-tests redis-cluster -b "$build" -c -o "$on_redis_cluster" lua c
+tests others -b "$build" peers clusters
+tests redis-cluster -b "$build" -c -t "$turn" -o "$on_redis_cluster" lua c
 
 # The long ones. Each of them has work for all processors.
 tests gc -b "$build" -g -t "$turn" -a "$whole" -p "$gc_in_turns" lua
 check asan-build "builds with AddressSanitizer and UBSan" asan_build
-tests asan -b "$build/check/asan" -s -t "$turn" -a "$whole" -p "$command_specs" lua c
+tests asan -b "$build/check/asan" -s -t "$turn" -a "$whole" -p "$command_specs $longest_in_c" lua c
 check tsan-build "builds with ThreadSanitizer" tsan_build
 TSAN_OPTIONS=exitcode=99 tests tsan -b "$build/check/tsan" -o "$threaded" c
 check fuzz "random input finds nothing in the fuzz targets" fuzz

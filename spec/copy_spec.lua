@@ -8,8 +8,8 @@ local support = require "spec.support"
 
 local raises = checks.raises
 
--- More than one page of each.
-local MANY <const> = 103
+-- The latter is more than one page of each.
+local FEW <const>, MANY <const> = 3, 103
 
 local opened = {}
 
@@ -43,9 +43,10 @@ local function say(sessions, session, text, delta)
   })
 end
 
--- A life of everything: names of all kinds, state of all scopes, history that was trimmed, rewound
--- and forked, users without sessions, files and memories of which some were deleted.
-local function live(stores)
+-- A life of everything, of some kinds `many` times: names of all kinds, state of all scopes,
+-- history that was trimmed, rewound and forked, users without sessions, files and memories of which
+-- some were deleted.
+local function live(stores, many)
   local sessions, artifacts, memory = stores.sessions, stores.artifacts, stores.memory
   for index, name in ipairs(NAMES) do
     local who = { appName = "shop " .. index, userId = name, sessionId = name }
@@ -73,12 +74,12 @@ local function live(stores)
   end
   sessions:updateUserState { appName = "empty", userId = "alone", state = { k = { "v" } } }
   artifacts:save { appName = "only files", userId = "u", filename = "user:f", part = "x" }
-  for index = 1, MANY do
+  for index = 1, many do
     sessions:createSession { appName = "many", userId = "u", sessionId = "s" .. index }
     artifacts:save { appName = "many", userId = "u", filename = "user:f" .. index, part = tostring(index) }
   end
   local session = sessions:getSession { appName = "many", userId = "u", sessionId = "s1" }
-  for index = 1, MANY do say(sessions, session, "word" .. index) end
+  for index = 1, many do say(sessions, session, "word" .. index) end
   memory:addSession(session)
 end
 
@@ -96,7 +97,7 @@ local function described(stores)
       local who = { appName = appName, userId = userId }
       add(userId, stores.sessions:getUserState(who))
       add("files", core.array(stores.artifacts:list(who)))
-      for _, query in ipairs { "green tea", "coffee", "word7", "word" .. MANY } do
+      for _, query in ipairs { "green tea", "coffee", "word" .. FEW, "word" .. MANY } do
         local found = stores.memory:searchMemory { appName = appName, userId = userId, query = query }.memories
         for _, each in ipairs(found) do each.id = nil end
         add(query, found)
@@ -126,30 +127,38 @@ describe("copying a store", function()
     support.cleanup()
   end)
 
-  for _, source in ipairs(STORES) do
-    it("takes everything to every store, from " .. source.name, function()
-      local from = open(source.url())
-      live(from)
-      local before = described(from)
-      for _, target in ipairs(STORES) do
-        local to = open(target.url())
-        local counts = copy.all(from, to)
-        assert.same(before, described(to))
-        assert.same({
-          apps = #NAMES + 2, users = #NAMES + 2, sessions = 2 * #NAMES + MANY, files = 2 * #NAMES + 1 + MANY,
-          memories = #NAMES - 1 + MANY,
-          copied = { sessions = counts.sessions, files = counts.files, memories = counts.memories },
-        }, counts)
-        -- What was deleted by its id is not remembered again.
-        local who = { appName = "shop 2", userId = NAMES[2], sessionId = NAMES[2] }
-        to.memory:addSession(to.sessions:getSession(who))
-        assert.same({}, to.memory:searchMemory({ appName = "shop 2", userId = NAMES[2], query = "green" }).memories)
-        local again = copy.all(from, to)
-        assert.same({ sessions = 0, files = 0, memories = 0 }, again.copied)
-        again.copied, counts.copied = nil, nil
-        assert.same(counts, again)
-      end
-      assert.same(before, described(from))
+  -- A source with `many` of some kinds, to each of these stores.
+  local function copyTo(targets, source, many)
+    local from = open(source.url())
+    live(from, many)
+    local before = described(from)
+    for _, target in ipairs(targets) do
+      local to = open(target.url())
+      local counts = copy.all(from, to)
+      assert.same(before, described(to))
+      assert.same({
+        apps = #NAMES + 2, users = #NAMES + 2, sessions = 2 * #NAMES + many, files = 2 * #NAMES + 1 + many,
+        memories = #NAMES - 1 + many,
+        copied = { sessions = counts.sessions, files = counts.files, memories = counts.memories },
+      }, counts)
+      -- What was deleted by its id is not remembered again.
+      local who = { appName = "shop 2", userId = NAMES[2], sessionId = NAMES[2] }
+      to.memory:addSession(to.sessions:getSession(who))
+      assert.same({}, to.memory:searchMemory({ appName = "shop 2", userId = NAMES[2], query = "green" }).memories)
+      local again = copy.all(from, to)
+      assert.same({ sessions = 0, files = 0, memories = 0 }, again.copied)
+      again.copied, counts.copied = nil, nil
+      assert.same(counts, again)
+    end
+    assert.same(before, described(from))
+  end
+
+  for index, source in ipairs(STORES) do
+    it("takes everything to every store, from " .. source.name, function() copyTo(STORES, source, FEW) end)
+
+    local target = STORES[index % #STORES + 1]
+    it(("takes many of everything from %s to %s"):format(source.name, target.name), function()
+      copyTo({ target }, source, MANY)
     end)
   end
 

@@ -95,6 +95,15 @@ end
 ---@return string
 function support.freshUrl(store) return placeFor(store, "rest", "forget") end
 
+---Which of the servers a store is, from 1 on.
+---@param store string
+---@return integer? number nil: it is no server
+function support.serverNumber(store)
+  for number, each in ipairs(STORES) do
+    if each == store and SERVERS[each] then return number - 2 end
+  end
+end
+
 ---The servers that are there, as `support.freshUrl` takes them.
 ---@param more string[]? other stores, to which they are added
 ---@return string[]
@@ -155,14 +164,14 @@ function support.redis(url, words)
 end
 
 ---Describes a block once per store, or with the environment's STORE, which is one of the list
----above, on that one alone. The stores take turns (spec/support/turns.lua). `open(config)` gives a
----fresh, empty service; it is closed after the test.
+---above, on that one alone. Without it the stores take turns (spec/support/turns.lua).
+---`open(config)` gives a fresh, empty service; it is closed after the test.
 ---@param block fun(open: fun(config?: table): moonpad.Service, store: string)
 function support.each_store(block)
   local only = os.getenv "STORE"
   for number, store in ipairs(STORES) do
     if only and only ~= store or SERVERS[store] and not os.getenv(SERVERS[store]) then goto continue end
-    turns.describe("on " .. store, turns.isDue(number, #STORES), function()
+    turns.describe("on " .. store, only ~= nil or turns.isDue(number, #STORES), function()
       local opened = {}
       busted.after_each(function()
         for index = #opened, 1, -1 do

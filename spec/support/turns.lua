@@ -18,6 +18,10 @@ if text ~= "" and text ~= "all" then
   turn = math.tointeger(tonumber(text)) or error(("MOONPAD_TURN=%s: neither a number nor all"):format(text), 0)
 end
 
+---Whether this run has a turn; else all variants run.
+---@type boolean
+turns.areTaken = turn ~= nil
+
 ---Whether a variant is to be run now. Of two lists in each other each pair has its turn when their
 ---lengths have no common divisor, as 2 or 4 stores and 3 ways.
 ---@param index integer of the variant in its list
