@@ -293,6 +293,7 @@ C
   # No server is needed to be told that there is none.
   cat >"$temporary/server.c" <<'C'
 #include <moonpad_stores.h>
+#include <string.h>
 int main(void) {
   moonpad_store_scheme stores[] = {{SCHEME, STORE()}};
   moonpad_options options;
@@ -301,7 +302,8 @@ int main(void) {
   moonpad_options_init(&options);
   options.stores = stores;
   options.store_count = 1;
-  return moonpad_open(moonpad_text(SCHEME "://127.0.0.1:1/0"), &options, &service, &error) != MOONPAD_STORAGE;
+  return moonpad_open(moonpad_text(SCHEME "://127.0.0.1:1/0"), &options, &service, &error) != MOONPAD_STORAGE ||
+         strstr(error.message, SAYS) == NULL;
 }
 C
   cat >"$temporary/module.lua" <<'LUA'
@@ -312,8 +314,8 @@ local ok, err = pcall(moonpad.open, "postgresql://127.0.0.1:1/none")
 assert(not ok and err.code == "storage", tostring(err))
 LUA
   # shellcheck disable=SC2046 # flags are words
-  for_server() { # NAME SCHEME
-    gcc -o "$1" server.c -DSCHEME="\"$2\"" -DSTORE="moonpad_$1_store" \
+  for_server() { # NAME SCHEME WHAT-IT-SAYS
+    gcc -o "$1" server.c -DSCHEME="\"$2\"" -DSTORE="moonpad_$1_store" -DSAYS="\"$3\"" \
       $(pkg-config --cflags --libs "moonpad-$1") && "./$1"
   }
   (
@@ -325,7 +327,8 @@ LUA
         $(pkg-config --libs sqlite3) -pthread -lm && LD_LIBRARY_PATH='' ./static &&
       gcc -o placed program.c $(pkg-config --cflags --libs moonpad) -Wl,-rpath,"$prefix/lib" &&
       LD_LIBRARY_PATH='' ./placed &&
-      for_server postgres postgresql && for_server mysql mysql && for_server redis redis &&
+      for_server postgres postgresql refused && for_server mysql mysql "t connect to server" &&
+      for_server redis redis refused &&
       gcc -o embed embed.c $(pkg-config --cflags --libs moonpad-lua) && LUA_PATH='?' LUA_CPATH='?' ./embed &&
       LUA_PATH="$prefix/share/lua/5.4/?.lua;$prefix/share/lua/5.4/?/init.lua" LUA_CPATH="$prefix/lib/lua/5.4/?.so" \
         lua5.4 module.lua
