@@ -4,22 +4,20 @@
 # total of them all.
 #   BUILD=build JOBS=2 MOONPAD_TURN=3 scripts/check.sh [NAME...]      with names: only these checks
 #
-# Some tests take turns where each takes many times as long, so that all is over in a quarter of an
-# hour:
+# Some tests take turns where each takes many times as long, so that all is over in time:
 #   - gc, asan, redis-cluster: of what a spec file repeats on each store and in each way, one
-#     variant, which spec/support/turns.lua chooses; what is close to C runs all variants (`whole`
-#     below).
-#   - gc: what is not close to C, one file in four; and of many cases of one kind, one in seven,
-#     which spec/support/checks.lua chooses.
+#     variant, which spec/support/turns.lua chooses.
+#   - gc, redis-cluster: what is not close to C, one file in four.
+#   - gc: of many cases of one kind, one in seven, which spec/support/checks.lua chooses.
 #   - asan: the specs of the command, and the C programs that take longest, one in four.
-#   - valgrind: one program in four.
-#   - asan, valgrind: of many faults of one kind, one in so many, which spec/c/fault_steps.h
-#     chooses.
-# The turn, a number, comes from the hash of the commit: each commit takes one of sixty by chance,
-# and the same one each time. So sixty commits need not have had all sixty. MOONPAD_TURN=NUMBER asks
-# for another one. Sixty numbers in succession run each file of a part on each store and in each
-# way, though not each case in each variant, nor each fault: MOONPAD_TURN=all does, as `make soak`
-# has it. With "all", too, a server has one of the ways to drive a run
+#   - asan, valgrind: each C program on one of the servers; of many faults of one kind, one in so
+#     many, which spec/c/fault_steps.h chooses.
+#   - valgrind or tsan; valgrind: one program in four.
+# The turn, a number, comes from the hash of the commit: each commit takes one of TURNS by chance,
+# and the same one each time. So as many commits need not have had all of them. MOONPAD_TURN=NUMBER
+# asks for another one. TURNS numbers in succession run each file of a part on each store and in
+# each way, though not each case in each variant, nor each fault: MOONPAD_TURN=all does, as `make
+# soak` has it. With "all", too, a server has one of the ways to drive a run
 # (spec/support/tool_calls.lua), and what is repeated with random values is repeated less often
 # under gc and valgrind (`scaled` in checks.lua, `valgrind_rounds` in fault_steps.h).
 set -u
@@ -34,8 +32,8 @@ mkdir -p "$results"
 # The builds below are runs of make of their own.
 unset MAKEFLAGS MAKELEVEL MFLAGS
 
-# Parts of four, five stores, three ways.
-TURNS=60
+# Parts of four, five stores, three ways; and two halves, valgrind and tsan.
+TURNS=120
 
 turn_of_commit() {
   local hash
@@ -184,9 +182,9 @@ layers() {
 # A fixed number of inputs. The targets that run Lua (encoder, stateful) go another way each time:
 # Lua seeds its hashes anew in each process. `make fuzz` looks for more.
 fuzz() {
-  BUILD=$build JOBS=$jobs scripts/fuzz.sh -f -r 100000 json template url import request &&
-    BUILD=$build JOBS=$jobs scripts/fuzz.sh -f -r 30000 event encoder &&
-    BUILD=$build JOBS=$jobs scripts/fuzz.sh -f -r 5000 stateful
+  BUILD=$build JOBS=$jobs scripts/fuzz.sh -f -r 50000 json template url import request &&
+    BUILD=$build JOBS=$jobs scripts/fuzz.sh -f -r 15000 event encoder &&
+    BUILD=$build JOBS=$jobs scripts/fuzz.sh -f -r 2500 stateful
 }
 
 # A list of names, and after them those of the files that are neither there nor in another list.
@@ -201,19 +199,19 @@ others() { # NAMES FILES NAMES-LEFT-OUT
 }
 
 # Close to C: finalizers, the codec, nodes, state, sessions, what is under way.
-whole="append_spec async_spec binding_spec closing_spec codec_spec conflict_spec copy_spec errors_spec \
+close_to_c="append_spec async_spec binding_spec closing_spec codec_spec conflict_spec errors_spec \
   event_tables_spec events_spec export_spec finalizers_spec history_spec hostile_values_spec kept_node_calls_spec \
-  kept_node_spec nesting_spec node_spec property_spec proxies_spec session_spec shared_state_spec state_spec \
+  kept_node_spec node_spec property_spec proxies_spec session_spec shared_state_spec state_spec \
   state_values_spec template_spec update_session_spec"
 # The command, as processes of its own. Each takes as long as the others, and calls the same C.
 command_specs="cli_commands_spec cli_conversation_spec cli_spec cli_talk_spec"
 # What takes longest comes first in these, so that each part of four takes about as long as the
 # others.
 # shared_tables_spec has four parts of its own.
-gc_in_turns="$(others "models_answers_spec tool_conflicts_spec models_recorded_spec models_responses_spec \
-  confirmation_property_spec models_openai_spec hostile_answers_spec contents_property_spec tool_calls_spec \
-  models_bodies_spec sibling_property_spec $command_specs" "spec/*_spec.lua examples/spec/*_spec.lua" \
-  "$whole shared_tables_spec")"
+lua_in_turns="$(others "nesting_spec copy_spec models_answers_spec tool_conflicts_spec models_anthropic_spec \
+  models_openai_spec models_gemini_spec models_recorded_spec models_responses_spec confirmation_property_spec \
+  hostile_answers_spec contents_property_spec tool_calls_spec models_bodies_spec sibling_property_spec \
+  $command_specs" "spec/*_spec.lua examples/spec/*_spec.lua" "$close_to_c shared_tables_spec")"
 longest_in_c="test_agent_faults test_faults_disk test_store_history test_sqlite_faults \
   test_sqlite_life test_threads test_migration test_faults_memory \
   test_patch_random test_service_plans test_lua_embed test_store_transactions"
@@ -419,19 +417,26 @@ wait
 # Programs of others, in whatever they are written, and clusters of servers: what make test does
 # without.
 tests others -b "$build" peers clusters
-tests redis-cluster -b "$build" -c -t "$turn" -o "$on_redis_cluster" lua c
+tests redis-cluster -b "$build" -c -t "$turn" -o "$on_redis_cluster" -p "$lua_in_turns" lua c
 
 # The long ones. Each of them has work for all processors.
-tests gc -b "$build" -g -t "$turn" -a "$whole" -p "$gc_in_turns" lua
+tests gc -b "$build" -g -t "$turn" -p "$lua_in_turns" lua
 check asan-build "builds with AddressSanitizer and UBSan" asan_build
-tests asan -b "$build/check/asan" -s -t "$turn" -a "$whole" -p "$command_specs $longest_in_c" lua c
-check tsan-build "builds with ThreadSanitizer" tsan_build
-TSAN_OPTIONS=exitcode=99 tests tsan -b "$build/check/tsan" -o "$threaded" c
+tests asan -b "$build/check/asan" -s -t "$turn" -p "$command_specs $longest_in_c" lua c
 check fuzz "random input finds nothing in the fuzz targets" fuzz
+is_due() { # HALF
+  [ "$turn" = all ] || [ -n "$only" ] || [ $((turn * 2 / TURNS % 2)) -eq "$1" ]
+}
 # Valgrind runs one thread at a time; left to itself it may run the same one for ever, while others
 # wait for their turn.
-tests valgrind -b "$build" -t "$turn" -p "$valgrind_in_turns" \
-  -w "valgrind -q --fair-sched=yes --leak-check=full --suppressions=spec/valgrind.supp \
-    --errors-for-leak-kinds=definite,indirect,possible --error-exitcode=99" c
+if is_due 0; then
+  tests valgrind -b "$build" -t "$turn" -p "$valgrind_in_turns" \
+    -w "valgrind -q --fair-sched=yes --leak-check=full --suppressions=spec/valgrind.supp \
+      --errors-for-leak-kinds=definite,indirect,possible --error-exitcode=99" c
+fi
+if is_due 1; then
+  check tsan-build "builds with ThreadSanitizer" tsan_build
+  TSAN_OPTIONS=exitcode=99 tests tsan -b "$build/check/tsan" -o "$threaded" c
+fi
 
 scripts/total.sh "$results" check

@@ -1,7 +1,7 @@
 #!/bin/bash
 # Runs the Lua specs and the C tests of a build folder and records the counts.
 #   scripts/run_tests.sh [-b BUILD] [-r RESULTS] [-l LABEL] [-w LAUNCHER] [-o NAMES] [-c] [-g]
-#                        [-s] [-t TURN [-a NAMES] [-p NAMES]] lua|c|peers|clusters...
+#                        [-s] [-t TURN [-p NAMES]] lua|c|peers|clusters...
 # `peers` are the specs that talk to programs of others, `clusters` the C tests that start clusters
 # of servers: scripts/deps.sh check installs what they need.
 # Each spec file and each C test program is a process of its own. Two for each of JOBS (all
@@ -17,12 +17,11 @@
 #   -s   BUILD was made by gcc with SANITIZE=address,undefined
 #   -o   only these: "json_spec test_json"
 #   -c   on Redis Cluster alone: what runs on Redis runs there
-#   -t   a number: one of the servers, and of what Lua specs repeat on each store and in each way,
-#        only what has its turn (spec/support/turns.lua); without it, or with "all", everything.
-#        With -g it also says which of many like cases are tried (spec/support/checks.lua), and in
-#        C tests which of many faults (spec/c/fault_steps.h): there "all" is each one, and without
-#        -t it is turn 0
-#   -a   these spec files run all their variants in each turn
+#   -t   a number: each C test program runs on one of the servers, and of what Lua specs repeat on
+#        each store and in each way, they run what has its turn (spec/support/turns.lua); without
+#        it, or with "all", everything. With -g it also says which of many like cases are tried
+#        (spec/support/checks.lua), and in C tests which of many faults (spec/c/fault_steps.h):
+#        there "all" is each one, and without -t it is turn 0
 #   -p   these files take turns as well, one in PARTS of them each time
 set -u
 # The specs talk to servers on this machine, whatever proxy its user has.
@@ -31,11 +30,11 @@ cd "$(dirname "$0")/.." || exit 1
 
 PARTS=4
 
-build=build results="" label=test launcher="" sanitized="" only="" on_cluster="" turn=all faults=0 whole="" parted=""
-while getopts b:r:l:w:o:t:a:p:cgs option; do
+build=build results="" label=test launcher="" sanitized="" only="" on_cluster="" turn=all faults=0 parted=""
+while getopts b:r:l:w:o:t:p:cgs option; do
   case $option in
     b) build=$OPTARG ;; r) results=$OPTARG ;; l) label=$OPTARG ;; w) launcher=$OPTARG ;; o) only=$OPTARG ;;
-    t) turn=$OPTARG faults=$OPTARG ;; a) whole=$OPTARG ;; p) parted=$OPTARG ;;
+    t) turn=$OPTARG faults=$OPTARG ;; p) parted=$OPTARG ;;
     c) on_cluster=yes ;;
     # What is freed is overwritten, so that nobody who goes on with it finds what was there.
     g) export MOONPAD_GC=aggressive MALLOC_PERTURB_=165 ;; s) sanitized=yes ;; *) exit 2 ;;
@@ -56,8 +55,10 @@ export LUA_PATH="$PWD/lua/?.lua;$PWD/lua/?/init.lua;;" LUA_CPATH="$folder/?.so;;
 preload=()
 if [ -n "$sanitized" ]; then
   # intercept_tls_get_addr: gcc 12 takes the thread-local memory of libraries that libpq loads for
-  # what it is not, and the search for leaks crashes there.
+  # what it is not, and the search for leaks crashes there. quarantine_size_mb: what was freed comes
+  # back after 16 MB; with 256 MB nearly all memory is new, which takes a fifth of the time.
   export ASAN_OPTIONS=detect_leaks=1:exitcode=99:detect_stack_use_after_return=1:intercept_tls_get_addr=0
+  export ASAN_OPTIONS=$ASAN_OPTIONS:quarantine_size_mb=16
   export UBSAN_OPTIONS=print_stacktrace=1
   preload=(env LD_PRELOAD="$(gcc -print-file-name=libasan.so)")
 fi
@@ -70,9 +71,6 @@ if [ -n "$launcher" ] && [ "$turn" = all ]; then seconds=14400; fi
 limit() { timeout --foreground -k 10 "$seconds" "$@"; }
 
 # ---- The servers that the tests use: one of each, in a folder that goes with them ----
-
-# With a turn, the one whose turn it is: Lua specs then run on one store as well
-# (spec/support.lua), and take the servers in this order.
 
 # In memory where there are 8 GB of room: there a commit waits for no disk.
 servers_folder() {
@@ -92,13 +90,6 @@ start_server() { # NAME VARIABLE URL-OF-NOTHING
   if spec/servers/"$1".sh start "$servers/$1"; then export "$2=$(spec/servers/"$1".sh url "$servers/$1")"; fi
 }
 
-# The C tests have one of three, the Lua specs one of five stores, the servers behind two others.
-start_in_turn() { # NUMBER NAME...
-  if [ "$turn" = all ] || [ $((turn % 3)) -eq "$1" ] || [ $((turn % 5)) -eq $((2 + $1)) ]; then
-    start_server "${@:2}"
-  fi
-}
-
 start_servers() { # SUITES...
   # Clusters are started by the tests themselves.
   [ "$*" != clusters ] || return 0
@@ -109,9 +100,9 @@ start_servers() { # SUITES...
     return 0
   fi
   servers=$(servers_folder) && chmod 755 "$servers" || exit 1
-  start_in_turn 0 postgresql MOONPAD_TEST_POSTGRESQL postgresql://moonpad:x@127.0.0.1:1/not-there
-  start_in_turn 1 mariadb MOONPAD_TEST_MYSQL mysql://moonpad:x@127.0.0.1:1/not-there
-  start_in_turn 2 redis MOONPAD_TEST_REDIS redis://:x@127.0.0.1:1/0
+  start_server postgresql MOONPAD_TEST_POSTGRESQL postgresql://moonpad:x@127.0.0.1:1/not-there
+  start_server mariadb MOONPAD_TEST_MYSQL mysql://moonpad:x@127.0.0.1:1/not-there
+  start_server redis MOONPAD_TEST_REDIS redis://:x@127.0.0.1:1/0
 }
 
 stop_servers() {
@@ -125,11 +116,16 @@ stop_servers() {
 
 # ---- One spec file, one C program: writes the counts, and a line for each test that failed ----
 
+# With a turn each file has one of its own: so each turn has some of each store.
+turn_of() { # NAME
+  if [ "$turn" = all ]; then echo all; else echo $((turn + $(cksum <<<"$1" | cut -d ' ' -f 1))); fi
+}
+
 run_lua() { # FILE LOG COUNTS
   local code passed=0 failed=0 pending=0 left=0
   # Whoever calls this may have a turn of its own: only -t counts.
-  export MOONPAD_TURN=$turn MOONPAD_SAMPLE=$turn
-  if [[ " $whole " == *" $(name_of "$1") "* ]]; then MOONPAD_TURN=all; fi
+  export MOONPAD_TURN MOONPAD_SAMPLE=$turn
+  MOONPAD_TURN=$(turn_of "$(name_of "$1")")
   # Never through `env lua`, which is whatever Lua the system prefers. The command line wins over
   # .busted.
   limit "${preload[@]}" lua5.4 /usr/bin/busted --ignore-lua --cpath="$folder/?.so" -o scripts/busted_output.lua \
@@ -150,9 +146,21 @@ cmocka_count() { # LOG WORD
   } END { print n + 0 }' "$1"
 }
 
+# With a turn, on one server.
+leave_one_server() { # NAME
+  local due variable
+  [ "$turn" != all ] && [ -z "$on_cluster" ] || return 0
+  due=$(($(turn_of "$1") % 3))
+  for variable in MOONPAD_TEST_POSTGRESQL MOONPAD_TEST_MYSQL MOONPAD_TEST_REDIS; do
+    [ $due -eq 0 ] || unset $variable
+    due=$((due - 1))
+  done
+}
+
 run_c() { # NAME LOG COUNTS
   local code passed failed pending left=0
   export MOONPAD_SAMPLE=$faults
+  leave_one_server "$1"
   # shellcheck disable=SC2086 # the launcher is a list of words
   limit $launcher "$folder/spec/c/$1" >"$2" 2>&1
   code=$?
