@@ -171,15 +171,13 @@ describe("runner:close", function()
     end)
 
     it("lets nothing start while it ends what is under way", function()
-      local runner, tried
+      local runner, isAsked, tried
       runner = runnerOf(open(), agentOf(function()
         local _ <close> = setmetatable({}, { __close = function() tried = fails(runner.start, runner, OPTIONS) end })
+        isAsked = true
         while true do coroutine.yield() end
       end))
-      local invocation = runner:start(OPTIONS)
-      for _ = 1, 5 do support.stepUntil(invocation, function() return true end) end
-      repeat invocation:step() until support.stored(runner.sessionService)
-      for _ = 1, 50 do invocation:wait(0.001) end
+      support.stepUntil(runner:start(OPTIONS), function() return isAsked end)
       runner:close()
       assert.are.equal("closed", tried.code)
     end)
