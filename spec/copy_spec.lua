@@ -5,6 +5,7 @@ local copy = require "moonpad.services.copy"
 local core = require "moonpad.core"
 local moonpad = require "moonpad"
 local support = require "spec.support"
+local turns = require "spec.support.turns"
 
 local raises = checks.raises
 
@@ -154,10 +155,13 @@ describe("copying a store", function()
   end
 
   for index, source in ipairs(STORES) do
-    it("takes everything to every store, from " .. source.name, function() copyTo(STORES, source, FEW) end)
+    local isDue = turns.isDue(index, #STORES)
+    turns.it("takes everything to every store, from " .. source.name, isDue, function()
+      copyTo(STORES, source, FEW)
+    end)
 
     local target = STORES[index % #STORES + 1]
-    it(("takes many of everything from %s to %s"):format(source.name, target.name), function()
+    turns.it(("takes many of everything from %s to %s"):format(source.name, target.name), isDue, function()
       copyTo({ target }, source, MANY)
     end)
   end
