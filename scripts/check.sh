@@ -203,8 +203,8 @@ close_to_c="append_spec async_spec binding_spec closing_spec codec_spec conflict
   event_tables_spec events_spec export_spec finalizers_spec history_spec hostile_values_spec kept_node_calls_spec \
   kept_node_spec node_spec property_spec proxies_spec session_spec shared_state_spec state_spec \
   state_values_spec template_spec update_session_spec"
-# The command, as processes of its own. Each takes as long as the others, and calls the same C.
-command_specs="cli_commands_spec cli_conversation_spec cli_spec cli_talk_spec"
+# The command, as processes of its own. They take long, and call the same C.
+command_specs="cli_commands_spec cli_servers_spec cli_conversation_spec cli_spec cli_talk_spec"
 # What takes longest comes first in these, so that each part of four takes about as long as the
 # others.
 # shared_tables_spec has four parts of its own.
