@@ -199,10 +199,10 @@ name_of() { basename "${1%.*}"; } # FILE
 
 # These take longest, here or there: they begin first, so that no processor is left with one of them
 # in the end.
-longest="copy_spec nesting_spec confirmation_property_spec test_agent_faults test_faults_disk test_store_history \
-  test_sqlite_faults test_faults_memory test_migration test_threads test_sqlite_life test_patch_random \
-  test_service_plans shared_tables_spec sibling_property_spec tool_calls_spec tool_conflicts_spec stepped_calls_spec \
-  limits_spec hostile_answers_spec finalizers_spec game_loop_spec"
+longest="shared_tables_spec mcp_spec copy_spec nesting_spec confirmation_property_spec test_agent_faults \
+  test_faults_disk test_store_history test_sqlite_faults test_faults_memory test_migration test_threads \
+  test_sqlite_life test_patch_random test_service_plans sibling_property_spec tool_calls_spec tool_conflicts_spec \
+  stepped_calls_spec limits_spec hostile_answers_spec finalizers_spec game_loop_spec"
 
 # The position of a word in a list of words, from 0 on; else that of no word.
 position() { # WORD LIST

@@ -1,4 +1,5 @@
 -- moonpad.mcp with an address: servers on loopback that answer what they are told to.
+local checks = require "spec.support.checks"
 local headerValues = require "moonpad.mcp.header_values"
 local moonpad = require "moonpad"
 local servers = require "spec.support.mcp"
@@ -425,20 +426,10 @@ describe("a server behind an address", function()
     local replies = {}
     for index = 1, 350 do replies[index] = result(2 + index, text "seen") end
     answers(table.unpack(replies))
-    local function calls(count)
-      for _ = 1, count do assert(look.run {}) end
-      collectgarbage()
-      collectgarbage()
-      return collectgarbage "count"
-    end
-    calls(20)
-    -- Lua's table of strings doubles now and then; what stays of calls is there each time.
-    local grown = math.huge
-    for _ = 1, 3 do
-      local before = calls(10)
-      grown = math.min(grown, calls(100) - before)
-    end
-    assert.is_true(grown < 10)
+    local function lookOnce() assert(look.run {}) end
+    for _ = 1, 20 do lookOnce() end
+    local grown = checks.growth(lookOnce, 100)
+    assert.is_true(grown < 10, ("%.1f KB stay"):format(grown))
     assert.equal(0, moonpad.http.active())
   end)
 end)

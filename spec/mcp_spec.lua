@@ -1,5 +1,6 @@
 -- moonpad.mcp with a process: a server of ours (spec/helpers/mcp_server.lua) that behaves as it is
 -- told.
+local checks = require "spec.support.checks"
 local core = require "moonpad.core"
 local moonpad = require "moonpad"
 local names = require "moonpad.mcp.names"
@@ -791,15 +792,15 @@ describe("closing a toolset", function()
   it("costs nothing that stays", function()
     local set = script()
     local echo = toolsOf(set).echo
-    local function calls(count)
-      for index = 1, count do assert(echo.run { text = "call " .. index }) end
-      collectgarbage()
-      collectgarbage()
-      return collectgarbage "count"
+    local count = 0
+    local function echoOnce()
+      count = count + 1
+      assert(echo.run { text = "call " .. count })
     end
-    calls(100)
-    local before, descriptors = calls(10), processes.descriptors()
-    assert.is_true(calls(1000) < before + 20, "memory has grown")
+    for _ = 1, 100 do echoOnce() end
+    local descriptors = processes.descriptors()
+    local grown = checks.growth(echoOnce, 300)
+    assert.is_true(grown < 10, ("%.1f KB stay"):format(grown))
     assert.equal(descriptors, processes.descriptors())
   end)
 end)

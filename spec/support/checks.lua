@@ -159,6 +159,26 @@ function checks.chosen(list)
   return some
 end
 
+---How many kilobytes of Lua's memory stay after many calls, beside those after ten. The least of
+---three rounds: Lua's table of strings doubles now and then, what stays of calls is there each time.
+---@param call fun()
+---@param count integer
+---@return number kilobytes
+function checks.growth(call, count)
+  local function memoryAfter(calls)
+    for _ = 1, calls do call() end
+    collectgarbage()
+    collectgarbage()
+    return collectgarbage "count"
+  end
+  local least = math.huge
+  for _ = 1, 3 do
+    local before = memoryAfter(10)
+    least = math.min(least, memoryAfter(count) - before)
+  end
+  return least
+end
+
 ---`depth` arrays inside each other.
 function checks.nested(depth)
   local value = moonpad.array {}
