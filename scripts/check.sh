@@ -12,7 +12,7 @@
 #   - asan: the specs of the command, and the C programs that take longest, one in four.
 #   - asan, valgrind: each C program on one of the servers; of many faults of one kind, one in so
 #     many, which spec/c/fault_steps.h chooses.
-#   - valgrind or tsan; valgrind: one program in four.
+#   - valgrind or tsan; valgrind: one program in eight.
 # The turn, a number, comes from the hash of the commit: each commit takes one of TURNS by chance,
 # and the same one each time. So as many commits need not have had all of them. MOONPAD_TURN=NUMBER
 # asks for another one. TURNS numbers in succession run each file of a part on each store and in
@@ -32,7 +32,7 @@ mkdir -p "$results"
 # The builds below are runs of make of their own.
 unset MAKEFLAGS MAKELEVEL MFLAGS
 
-# Parts of four, five stores, three ways; and two halves, valgrind and tsan.
+# Parts of four or eight, five stores, three ways; and two halves, valgrind and tsan.
 TURNS=120
 
 turn_of_commit() {
@@ -430,7 +430,7 @@ is_due() { # HALF
 # Valgrind runs one thread at a time; left to itself it may run the same one for ever, while others
 # wait for their turn.
 if is_due 0; then
-  tests valgrind -b "$build" -t "$turn" -p "$valgrind_in_turns" \
+  tests valgrind -b "$build" -t "$turn" -p "$valgrind_in_turns" -n 8 \
     -w "valgrind -q --fair-sched=yes --leak-check=full --suppressions=spec/valgrind.supp \
       --errors-for-leak-kinds=definite,indirect,possible --error-exitcode=99" c
 fi
