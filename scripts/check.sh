@@ -378,6 +378,11 @@ check_beside() { # NAME "WHAT IT SAYS" FUNCTION
 only="$*"
 wanted() { [ -z "$only" ] || [[ " $only " == *" $1 "* ]]; }
 
+# Half of the turns, in succession, are for the one, half for the other of two.
+half_is_due() { # 0|1
+  [ "$turn" = all ] || [ -n "$only" ] || [ $((turn * 2 / TURNS % 2)) -eq "$1" ]
+}
+
 tests() { # NAME ARGUMENTS OF run_tests.sh...
   wanted "$1" || return 0
   local name=$1 begun=$SECONDS
@@ -424,17 +429,14 @@ tests gc -b "$build" -g -t "$turn" -p "$lua_in_turns" lua
 check asan-build "builds with AddressSanitizer and UBSan" asan_build
 tests asan -b "$build/check/asan" -s -t "$turn" -p "$command_specs $longest_in_c" lua c
 check fuzz "random input finds nothing in the fuzz targets" fuzz
-is_due() { # HALF
-  [ "$turn" = all ] || [ -n "$only" ] || [ $((turn * 2 / TURNS % 2)) -eq "$1" ]
-}
 # Valgrind runs one thread at a time; left to itself it may run the same one for ever, while others
 # wait for their turn.
-if is_due 0; then
+if half_is_due 0; then
   tests valgrind -b "$build" -t "$turn" -p "$valgrind_in_turns" -n 8 \
     -w "valgrind -q --fair-sched=yes --leak-check=full --suppressions=spec/valgrind.supp \
       --errors-for-leak-kinds=definite,indirect,possible --error-exitcode=99" c
 fi
-if is_due 1; then
+if half_is_due 1; then
   check tsan-build "builds with ThreadSanitizer" tsan_build
   TSAN_OPTIONS=exitcode=99 tests tsan -b "$build/check/tsan" -o "$threaded" c
 fi

@@ -53,8 +53,9 @@ export LUA_PATH="$PWD/lua/?.lua;$PWD/lua/?/init.lua;;" LUA_CPATH="$folder/?.so;;
 preload=()
 if [ -n "$sanitized" ]; then
   # intercept_tls_get_addr: gcc 12 takes the thread-local memory of libraries that libpq loads for
-  # what it is not, and the search for leaks crashes there. quarantine_size_mb: what was freed comes
-  # back after 16 MB; with 256 MB nearly all memory is new, which takes a fifth of the time.
+  # what it is not, and the search for leaks crashes there. quarantine_size_mb: so much freed
+  # memory is kept back; with the usual 256 MB nearly all memory is new, which takes a fifth of the
+  # time.
   export ASAN_OPTIONS=detect_leaks=1:exitcode=99:detect_stack_use_after_return=1:intercept_tls_get_addr=0
   export ASAN_OPTIONS=$ASAN_OPTIONS:quarantine_size_mb=16
   export UBSAN_OPTIONS=print_stacktrace=1

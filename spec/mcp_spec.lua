@@ -799,7 +799,7 @@ describe("closing a toolset", function()
     end
     for _ = 1, 100 do echoOnce() end
     local descriptors = processes.descriptors()
-    local grown = checks.growth(echoOnce, 300)
+    local grown = checks.growth(echoOnce, 500)
     assert.is_true(grown < 10, ("%.1f KB stay"):format(grown))
     assert.equal(descriptors, processes.descriptors())
   end)

@@ -28,8 +28,8 @@ as_server() {
 
 sql() { as_server "$programs/psql" -w -q -h "$folder" -p "$(cat "$folder/port")" -d postgres -c "$1"; }
 
-# Each connection is a process, which fills its memory anew: with huge pages that takes a fifth of
-# the processor's time less.
+# Each connection is a process of its own, and its memory is new: huge pages save a fifth of its
+# processor time.
 run_server() {
   as_server env GLIBC_TUNABLES=glibc.malloc.hugetlb=1:glibc.malloc.top_pad=4194304 \
     "$programs/pg_ctl" -D "$data" -l "$folder/log" -w -t 60 -s start >/dev/null 2>&1
