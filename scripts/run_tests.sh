@@ -28,7 +28,8 @@ set -u
 export no_proxy=127.0.0.1,localhost NO_PROXY=127.0.0.1,localhost
 cd "$(dirname "$0")/.." || exit 1
 
-build=build results="" label=test launcher="" sanitized="" only="" on_cluster="" turn=all faults=0 parted="" part_count=4
+build=build results="" label=test launcher="" sanitized="" only="" on_cluster="" turn=all faults=0
+parted="" part_count=4
 while getopts b:r:l:w:o:t:p:n:cgs option; do
   case $option in
     b) build=$OPTARG ;; r) results=$OPTARG ;; l) label=$OPTARG ;; w) launcher=$OPTARG ;; o) only=$OPTARG ;;
