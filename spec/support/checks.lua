@@ -159,8 +159,9 @@ function checks.chosen(list)
   return some
 end
 
----How many kilobytes of Lua's memory stay after many calls, beside those after ten. The least of
----three rounds: Lua's table of strings doubles now and then, what stays of calls is there each time.
+---How many kilobytes of Lua's memory are in use after `count` calls, beyond those after ten. The
+---least of three rounds: Lua's table of strings doubles now and then, but what calls leave behind
+---is there each time.
 ---@param call fun()
 ---@param count integer
 ---@return number kilobytes
