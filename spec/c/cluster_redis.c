@@ -5,7 +5,7 @@
 */
 #include <stdio.h>
 
-#include "base/condition.h"
+#include "base/platform.h"
 #include "server_faults.h"
 
 #define SCRIPT "spec/servers/redis_cluster.sh"

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "agent_scene.h"
+#include "needs_threads.h"
 
 static const char *url; /* under test */
 
@@ -490,6 +491,7 @@ static void *write_and_read(void *context) {
 }
 
 static void test_threads_share_a_store(void **state) {
+  NEEDS_THREADS();
   const fixture *self = *state;
   writer writers[WRITERS];
   mp_buffer found;

@@ -2,6 +2,7 @@
 ** Appends of a step of a run, which only the Lua binding makes (service/binding.h): nothing is
 ** shown of one before it is stored, whatever happens meanwhile.
 */
+#include "needs_threads.h"
 #include "step_support.h"
 
 /* ---- While it is under way ---- */
@@ -427,6 +428,7 @@ static void test_one_that_nobody_asks_for_goes_with_the_service(void **state) {
 /* ---- While the store is stopped ---- */
 
 static void test_it_is_looked_for_without_waiting(void **state) {
+  NEEDS_THREADS();
   host *self = *state;
   thread_gate gate;
   for (int abandons = 0; abandons < 2; abandons++) {

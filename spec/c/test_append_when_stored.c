@@ -2,6 +2,7 @@
 ** Appends of a step of a run, which only the Lua binding makes (service/binding.h): what comes of
 ** them is what comes of an append that waits.
 */
+#include "needs_threads.h"
 #include "step_support.h"
 
 /* ---- What comes of it is what comes of an append that waits ---- */
@@ -242,6 +243,7 @@ static void test_what_was_refused_is_told(void **state) {
 ** alone, wherever it stands.
 */
 static void test_several_sessions_in_one_batch(void **state) {
+  NEEDS_THREADS();
   host *self = *state;
   for (int bad = 0; bad < 3; bad++) {
     thread_gate gate;

@@ -4,7 +4,7 @@
 */
 #include <stdio.h>
 
-#include "base/condition.h"
+#include "base/platform.h"
 #include "server_faults.h"
 #include "server_support.h"
 

@@ -4,7 +4,7 @@
 */
 #include <stdio.h>
 
-#include "base/condition.h"
+#include "base/platform.h"
 #include "fault_steps.h"
 #include "server_support.h"
 #include "service_support.h"

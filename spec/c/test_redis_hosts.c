@@ -7,7 +7,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "base/condition.h"
+#include "base/platform.h"
 #include "server_faults.h"
 #include "server_support.h"
 

@@ -32,10 +32,10 @@ static atomic_long alive; /* blocks */
 /* ---- The allocator, in which the writer is stopped ---- */
 
 static unsigned waiting(mp_sqlite *store, bool *writing) {
-  pthread_mutex_lock(&store->mutex);
+  mp_mutex_lock(&store->mutex);
   unsigned count = store->waiting;
   *writing = store->writing;
-  pthread_mutex_unlock(&store->mutex);
+  mp_mutex_unlock(&store->mutex);
   return count;
 }
 

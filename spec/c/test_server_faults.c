@@ -5,7 +5,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "base/condition.h"
+#include "base/platform.h"
 #include "server_faults.h"
 
 static bool is_postgresql(const char *store) {

@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <time.h>
 
-#include "base/condition.h"
+#include "base/platform.h"
 #include "linked.h"
 #include "server_support.h"
 

@@ -256,7 +256,7 @@ static bool look_at_lock(void *context, bool asks) {
   clock_gettime(CLOCK_REALTIME, &deadline);
   deadline.tv_sec += TIMEOUT_SECONDS / 6;
   if (pthread_mutex_timedlock(&self->service->executor.mutex, &deadline) == 0) {
-    pthread_mutex_unlock(&self->service->executor.mutex);
+    mp_mutex_unlock(&self->service->executor.mutex);
   } else {
     atomic_store(&self->held, true);
   }
@@ -308,10 +308,10 @@ static void test_a_session_that_queued_nothing_is_freed_without_the_lock(void **
   task freeing = {.service = self->service, .session = host_create(self, "s", "{\"k\":1}")};
   clock_gettime(CLOCK_REALTIME, &deadline);
   deadline.tv_sec += TIMEOUT_SECONDS / 6;
-  pthread_mutex_lock(&self->service->executor.mutex);
+  mp_mutex_lock(&self->service->executor.mutex);
   task_start(&freeing, run_free);
   int waited = sem_timedwait(&freeing.done, &deadline);
-  pthread_mutex_unlock(&self->service->executor.mutex);
+  mp_mutex_unlock(&self->service->executor.mutex);
   task_join(&freeing);
   assert_int_equal(waited, 0);
 }
@@ -437,9 +437,9 @@ static bool starve(void *context, bool asks) {
   starvation *self = context;
   if (pthread_equal(pthread_self(), self->main) || !asks) return true;
   moonpad_service *service = self->owner->service;
-  pthread_mutex_lock(&service->executor.mutex);
+  mp_mutex_lock(&service->executor.mutex);
   bool begun = service->queue.last_number > 0;
-  pthread_mutex_unlock(&service->executor.mutex);
+  mp_mutex_unlock(&service->executor.mutex);
   if (!begun || atomic_load(&self->left) == 0) return true;
   atomic_fetch_sub(&self->left, 1);
   return false;

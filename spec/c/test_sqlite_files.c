@@ -10,6 +10,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "needs_threads.h"
 #include "sqlite_support.h"
 #include "store/sqlite/sqlite.h"
 #include "store_support.h"
@@ -98,11 +99,13 @@ static void append_while_the_file_comes_and_goes(sqlite_files *files, int refuse
 
 /* Many share a commit: either all of these are found afterwards, or none was acknowledged. */
 static void test_threads_append_to_no_file_that_is_gone(void **state) {
+  NEEDS_THREADS();
   append_while_the_file_comes_and_goes(*state, 0);
 }
 
 /* Those who share a commit with it have savepoints then. */
 static void test_what_is_not_found_is_not_said_of_a_file_that_is_gone(void **state) {
+  NEEDS_THREADS();
   append_while_the_file_comes_and_goes(*state, 1);
 }
 

@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "base/error.h"
+#include "needs_threads.h"
 #include "sqlite_support.h"
 #include "store/sqlite/sqlite.h"
 #include "store_support.h"
@@ -233,22 +234,26 @@ static const char *const one_id[THREADS] = {"s", "s", "s", "s", "s", "s", "s", "
 static const char *const own_ids[THREADS] = {"0", "1", "2", "3", "4", "5", "6", "7"};
 
 static void test_threads_share_commits(void **state) {
+  NEEDS_THREADS();
   sqlite_files *files = *state;
   files->options.durability = MOONPAD_DURABILITY_FULL;
   run_threads(files, own_ids, false);
 }
 
 static void test_threads_on_one_session(void **state) {
+  NEEDS_THREADS();
   run_threads(*state, one_id, false);
 }
 
 static void test_one_failure_leaves_the_others(void **state) {
+  NEEDS_THREADS();
   sqlite_files *files = *state;
   files->options.durability = MOONPAD_DURABILITY_FULL;
   run_threads(files, own_ids, true);
 }
 
 static void test_threads_in_memory(void **state) {
+  NEEDS_THREADS();
   sqlite_files *files = *state;
   writer writers[THREADS];
   memset(writers, 0, sizeof writers);
@@ -276,6 +281,7 @@ static void *back_up(void *context) {
 }
 
 static void test_backup_while_others_write(void **state) {
+  NEEDS_THREADS();
   sqlite_files *files = *state;
   mp_store *store = folder_open(files);
   writer work = {.store = store, .appender = {files->env, "s", 1, 0, 9000, false}};
@@ -367,6 +373,7 @@ static void *write_until_closed(void *context) {
 }
 
 static void test_closed_under_way(void **state) {
+  NEEDS_THREADS();
   sqlite_files *files = *state;
   writer writers[THREADS];
   memset(writers, 0, sizeof writers);

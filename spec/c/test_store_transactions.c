@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "fault_steps.h"
+#include "needs_threads.h"
 #include "store_life.h"
 
 /* ---- a random life of a store ---- */
@@ -163,6 +164,7 @@ static void expect_worker(const store_worker *worker, moonpad_status status) {
 }
 
 static void test_two_threads(void **state) {
+  NEEDS_THREADS();
   store_worker workers[THREADS + 1];
   pthread_t threads[THREADS + 1];
   atomic_bool stop;
@@ -212,6 +214,7 @@ static void test_closed(void **state) {
 }
 
 static void test_closed_while_in_use(void **state) {
+  NEEDS_THREADS();
   opened_store *opened = *state;
   store_worker workers[THREADS];
   pthread_t threads[THREADS];

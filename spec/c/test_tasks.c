@@ -141,9 +141,9 @@ static void hold(host *self, held_task *held, moonpad_queue *queue, mp_task_take
 static void let_end(held_task *held) {
   mp_executor *executor = &held->owner->service->executor;
   sem_post(&held->go_on);
-  pthread_mutex_lock(&executor->mutex);
-  while (held->job.task.number == 0) pthread_cond_wait(&executor->finished, &executor->mutex);
-  pthread_mutex_unlock(&executor->mutex);
+  mp_mutex_lock(&executor->mutex);
+  while (held->job.task.number == 0) mp_executor_wait(executor, &executor->finished);
+  mp_mutex_unlock(&executor->mutex);
 }
 
 static void expect_told(held_task *held, int finished, int dropped) {

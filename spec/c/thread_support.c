@@ -7,9 +7,9 @@
 /* ---- The gate, and the queue of writers ---- */
 
 static bool is_writing(mp_sqlite *store) {
-  pthread_mutex_lock(&store->mutex);
+  mp_mutex_lock(&store->mutex);
   bool writing = store->writing;
-  pthread_mutex_unlock(&store->mutex);
+  mp_mutex_unlock(&store->mutex);
   return writing;
 }
 
@@ -49,9 +49,9 @@ void gate_free(thread_gate *self) {
 
 void wait_for_queue(mp_sqlite *store, unsigned count) {
   for (unsigned waiting = 0; waiting < count; sched_yield()) {
-    pthread_mutex_lock(&store->mutex);
+    mp_mutex_lock(&store->mutex);
     waiting = store->waiting;
-    pthread_mutex_unlock(&store->mutex);
+    mp_mutex_unlock(&store->mutex);
   }
 }
 

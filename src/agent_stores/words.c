@@ -2,12 +2,12 @@
 #include "agent_stores/words.h"
 
 #include <limits.h>
-#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "agent_stores/fts5.h"
 #include "base/error.h"
+#include "base/platform.h"
 #include "core/digest.h"
 
 #define LONGEST_OF_FTS5 32768 /* it cuts longer ones there */
@@ -18,7 +18,7 @@ struct mp_tokenizer {
   sqlite3 *db;
   fts5_tokenizer functions;
   Fts5Tokenizer *instance;
-  pthread_mutex_t mutex; /* it has buffers of its own */
+  mp_mutex mutex; /* it has buffers of its own */
 };
 
 /* ---- Opening ---- */
@@ -38,7 +38,7 @@ moonpad_status mp_tokenizer_new(mp_env *env, mp_tokenizer **tokenizer, moonpad_e
   mp_tokenizer *made = mp_allocate_zeroed(env, sizeof *made);
   if (made == NULL) return mp_no_memory(error);
   made->env = mp_env_retain(env);
-  pthread_mutex_init(&made->mutex, NULL);
+  mp_mutex_init(&made->mutex);
   int code = sqlite3_open_v2(":memory:", &made->db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_MEMORY, NULL);
   if (code == SQLITE_OK) code = find(made);
   if (code == SQLITE_OK) {
@@ -55,7 +55,7 @@ void mp_tokenizer_free(mp_tokenizer *tokenizer) {
   mp_env *env = tokenizer->env;
   if (tokenizer->instance != NULL) tokenizer->functions.xDelete(tokenizer->instance);
   sqlite3_close(tokenizer->db);
-  pthread_mutex_destroy(&tokenizer->mutex);
+  mp_mutex_destroy(&tokenizer->mutex);
   mp_release(env, tokenizer);
   mp_env_release(env);
 }
@@ -129,10 +129,10 @@ moonpad_status mp_tokenize(mp_tokenizer *tokenizer, moonpad_string text, mp_word
   mp_buffer_clear(&list->bytes);
   mp_buffer_clear(&list->words);
   if (text.length > INT_MAX) return mp_fail(error, MOONPAD_LIMIT, "a memory's text is longer than %d bytes", INT_MAX);
-  pthread_mutex_lock(&tokenizer->mutex);
+  mp_mutex_lock(&tokenizer->mutex);
   int code = tokenizer->functions.xTokenize(tokenizer->instance, list, FTS5_TOKENIZE_DOCUMENT,
                                             text.length == 0 ? "" : text.data, (int)text.length, take_word);
-  pthread_mutex_unlock(&tokenizer->mutex);
+  mp_mutex_unlock(&tokenizer->mutex);
   if (code != SQLITE_OK) return mp_no_memory(error);
   const char *at = list->bytes.data;
   for (size_t i = 0; i < mp_word_count(list); i++) {

@@ -1,24 +1,16 @@
 /* The hooks of a host; the system's functions stand in for those that it did not give. */
-#ifndef _DEFAULT_SOURCE
-#define _DEFAULT_SOURCE /* for anonymous mappings and madvise */
-#endif
 #include "base/env.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <math.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <sys/random.h>
-#include <time.h>
-#include <unistd.h>
 
 #include "base/error.h"
 #include "base/multiply.h"
 #include "base/number.h"
+#include "base/platform.h"
 
 /*
 ** Random bytes are fetched in bulk, because a system call for each id would cost more than the id
@@ -44,7 +36,7 @@ struct mp_env {
   void *random_context;
   moonpad_log_function log;
   void *log_context;
-  pthread_mutex_t pool_lock;
+  mp_mutex pool_lock;
   random_pool *pool; /* NULL before the first use, or if there is none */
   uint64_t draws;
 };
@@ -71,7 +63,7 @@ mp_env *mp_env_new(const moonpad_options *options) {
   if (env == NULL) return NULL;
   memset(env, 0, sizeof *env);
   atomic_init(&env->references, 1);
-  if (pthread_mutex_init(&env->pool_lock, NULL) != 0) {
+  if (!mp_mutex_init(&env->pool_lock)) {
     allocator.release(allocator.context, env);
     return NULL;
   }
@@ -94,9 +86,9 @@ mp_env *mp_env_retain(mp_env *env) {
 
 void mp_env_release(mp_env *env) {
   if (env == NULL || atomic_fetch_sub_explicit(&env->references, 1, memory_order_acq_rel) != 1) return;
-  if (env->pool != NULL) munmap(env->pool, PAGE_BYTES);
+  if (env->pool != NULL) mp_unmap(env->pool, PAGE_BYTES);
   if (env->release_clock != NULL) env->release_clock(env->clock_context);
-  pthread_mutex_destroy(&env->pool_lock);
+  mp_mutex_destroy(&env->pool_lock);
   /* A copy, because `env` is freed. */
   moonpad_allocator allocator = env->allocator;
   allocator.release(allocator.context, env);
@@ -118,22 +110,6 @@ void *mp_resize(mp_env *env, void *block, size_t size) {
 
 void mp_release(mp_env *env, void *block) {
   if (block != NULL) env->allocator.release(env->allocator.context, block);
-}
-
-void mp_prepare_pages(void *block, size_t size) {
-#if defined(MADV_POPULATE_WRITE)
-  long page_bytes = sysconf(_SC_PAGESIZE);
-  if (page_bytes <= 0) return;
-  size_t page = (size_t)page_bytes, before = (page - (uintptr_t)block % page) % page;
-  if (size < before + page) return;
-  /* Older kernels do not know this advice: no error. */
-  int saved = errno;
-  (void)madvise((char *)block + before, (size - before) / page * page, MADV_POPULATE_WRITE);
-  errno = saved;
-#else
-  (void)block;
-  (void)size;
-#endif
 }
 
 bool mp_reserve(mp_env *env, void **items, size_t *capacity, size_t item_size, size_t needed) {
@@ -163,12 +139,6 @@ bool mp_reserve_beyond(mp_env *env, void **items, const void *inline_items, size
   return true;
 }
 
-static double system_time(void) {
-  struct timespec now;
-  if (clock_gettime(CLOCK_REALTIME, &now) != 0) return (double)time(NULL);
-  return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
-}
-
 void *mp_context_of_clock(const mp_env *env, double (*clock)(void *context)) {
   return env->clock == clock ? env->clock_context : NULL;
 }
@@ -178,7 +148,7 @@ void mp_release_with_clock(mp_env *env, void (*release)(void *context)) {
 }
 
 moonpad_status mp_now(mp_env *env, double *now, moonpad_error *error) {
-  *now = env->clock != NULL ? env->clock(env->clock_context) : system_time();
+  *now = env->clock != NULL ? env->clock(env->clock_context) : mp_system_time();
   if (isfinite(*now) && *now >= 0) return MOONPAD_OK;
   char text[MP_NUMBER_BYTES + 1] = "nan";
   if (isfinite(*now)) {
@@ -191,64 +161,23 @@ moonpad_status mp_now(mp_env *env, double *now, moonpad_error *error) {
                  text);
 }
 
-static bool fill_from_device(unsigned char *bytes, size_t length) {
-  int device = open("/dev/urandom", O_RDONLY | O_CLOEXEC);
-  if (device < 0) return false;
-  size_t done = 0;
-  while (done < length) {
-    ssize_t count = read(device, bytes + done, length - done);
-    if (count > 0) {
-      done += (size_t)count;
-    } else if (count == 0 || errno != EINTR) {
-      break;
-    }
-  }
-  close(device);
-  return done == length;
-}
-
-static bool fill_from_system(unsigned char *bytes, size_t length) {
-  size_t done = 0;
-  while (done < length) {
-    ssize_t count = getrandom(bytes + done, length - done, 0);
-    if (count > 0) {
-      done += (size_t)count;
-    } else if (errno != EINTR) {
-      return fill_from_device(bytes, length);
-    }
-  }
-  return true;
-}
-
 /*
 ** The last resort without any random source: ids that differ, made of time, process, address and a
 ** count.
 */
 static void fill_from_clock(unsigned char bytes[16], const void *where, uint64_t count) {
-  struct timespec now = {0, 0};
-  clock_gettime(CLOCK_REALTIME, &now);
-  uint64_t seed = (uint64_t)now.tv_sec * UINT64_C(1000000000) + (uint64_t)now.tv_nsec;
-  seed ^= (uint64_t)(uintptr_t)where ^ (uint64_t)getpid() << 32 ^ count * UINT64_C(0x9E3779B97F4A7C15);
+  uint64_t seed = (uint64_t)(mp_system_time() * 1e6) ^ (uint64_t)(mp_monotonic() * 1e9) << 20;
+  seed ^= (uint64_t)(uintptr_t)where ^ (uint64_t)mp_this_process() << 32 ^ count * UINT64_C(0x9E3779B97F4A7C15);
   for (size_t i = 0; i < 2; i++) {
     seed = mp_mix(seed ^ UINT64_C(0xA0761D6478BD642F), UINT64_C(0xE7037ED1A0B428DB) + i);
     memcpy(bytes + i * 8, &seed, 8);
   }
 }
 
-static random_pool *map_pool(void) {
-#if defined(MADV_WIPEONFORK)
-  void *page = mmap(NULL, PAGE_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  if (page == MAP_FAILED) return NULL;
-  if (madvise(page, PAGE_BYTES, MADV_WIPEONFORK) == 0) return page;
-  munmap(page, PAGE_BYTES);
-#endif
-  return NULL;
-}
-
 static bool draw_from_pool(random_pool *pool, unsigned char *bytes, size_t count) {
   if (pool->unused < count) {
     pool->unused = 0;
-    if (!fill_from_system(pool->bytes, POOL_BYTES)) return false;
+    if (!mp_system_random(pool->bytes, POOL_BYTES)) return false;
     pool->unused = POOL_BYTES;
   }
   unsigned char *next = pool->bytes + (POOL_BYTES - pool->unused);
@@ -260,15 +189,15 @@ static bool draw_from_pool(random_pool *pool, unsigned char *bytes, size_t count
 }
 
 static void draw(mp_env *env, unsigned char *bytes, size_t count) {
-  pthread_mutex_lock(&env->pool_lock);
-  if (env->draws++ == 0) env->pool = map_pool();
-  bool drawn = env->pool != NULL ? draw_from_pool(env->pool, bytes, count) : fill_from_system(bytes, count);
+  mp_mutex_lock(&env->pool_lock);
+  if (env->draws++ == 0) env->pool = mp_map_wiped_on_fork(PAGE_BYTES);
+  bool drawn = env->pool != NULL ? draw_from_pool(env->pool, bytes, count) : mp_system_random(bytes, count);
   if (!drawn) {
     unsigned char made_up[16];
     fill_from_clock(made_up, env, env->draws);
     memcpy(bytes, made_up, count);
   }
-  pthread_mutex_unlock(&env->pool_lock);
+  mp_mutex_unlock(&env->pool_lock);
 }
 
 void mp_random_bytes(mp_env *env, unsigned char *bytes, size_t count) {

@@ -27,12 +27,6 @@ void *mp_resize(mp_env *env, void *block, size_t size);
 void mp_release(mp_env *env, void *block);
 
 /*
-** Asks the system to map the pages inside a block now, instead of one by one as they are first
-** written. Only advice: may do nothing.
-*/
-void mp_prepare_pages(void *block, size_t size);
-
-/*
 ** Grows an array of *capacity items so that `needed` fit (doubling, at least 8). False when out of
 ** memory or when the size overflows: the array is then unchanged.
 */

@@ -1,58 +1,40 @@
-/* Descriptors that wake who waits: eventfd where there is one, else a pipe. */
+/* Descriptors that wake who waits. */
 #include "base/wakeup.h"
 
-#include <errno.h>
-#include <fcntl.h>
-#include <stdint.h>
-#include <unistd.h>
-#ifdef __linux__
-#include <sys/eventfd.h>
-#endif
+#include "base/platform.h"
 
-static bool prepare_fd(int fd) {
-  return fcntl(fd, F_SETFD, FD_CLOEXEC) == 0 && fcntl(fd, F_SETFL, O_NONBLOCK) == 0;
+void mp_wakeup_init(mp_wakeup *wakeup) {
+  *wakeup = (mp_wakeup){{-1, -1}, false};
 }
 
-static bool make_pipe(int fds[2]) {
-  if (pipe(fds) != 0) return false;
-  if (prepare_fd(fds[0]) && prepare_fd(fds[1])) return true;
-  int code = errno;
-  close(fds[0]);
-  close(fds[1]);
-  errno = code;
-  return false;
+int mp_wakeup_make(mp_wakeup *wakeup) {
+  int pair[2];
+  if (wakeup->descriptors[0] >= 0) return 0;
+  int number = mp_make_descriptors(pair);
+  if (number != 0) return number;
+  wakeup->descriptors[0] = pair[0];
+  wakeup->descriptors[1] = pair[1];
+  if (wakeup->is_raised) mp_write_descriptor(pair[1]);
+  return 0;
 }
 
-bool mp_wakeup_make_fds(int fds[2]) {
-#ifdef __linux__
-  fds[0] = fds[1] = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-  if (fds[0] >= 0 || errno != ENOSYS) return fds[0] >= 0;
-#endif
-  return make_pipe(fds);
-}
-
-bool mp_wakeup_init(mp_wakeup *wakeup) {
-  int fds[2];
-  if (!mp_wakeup_make_fds(fds)) return false;
-  *wakeup = (mp_wakeup){fds[0], fds[1], false};
-  return true;
+int mp_wakeup_fd(const mp_wakeup *wakeup) {
+  return wakeup->descriptors[0];
 }
 
 void mp_wakeup_free(mp_wakeup *wakeup) {
-  close(wakeup->read_fd);
-  if (wakeup->write_fd != wakeup->read_fd) close(wakeup->write_fd);
+  if (wakeup->descriptors[0] >= 0) mp_close_descriptors(wakeup->descriptors);
+  mp_wakeup_init(wakeup);
 }
 
 void mp_wakeup_raise(mp_wakeup *wakeup) {
-  static const uint64_t one = 1;
   if (wakeup->is_raised) return;
   wakeup->is_raised = true;
-  while (write(wakeup->write_fd, &one, sizeof one) < 0 && errno == EINTR) continue;
+  if (wakeup->descriptors[1] >= 0) mp_write_descriptor(wakeup->descriptors[1]);
 }
 
 void mp_wakeup_lower(mp_wakeup *wakeup) {
-  uint64_t raised;
   if (!wakeup->is_raised) return;
   wakeup->is_raised = false;
-  while (read(wakeup->read_fd, &raised, sizeof raised) < 0 && errno == EINTR) continue;
+  if (wakeup->descriptors[0] >= 0) mp_empty_descriptor(wakeup->descriptors[0]);
 }

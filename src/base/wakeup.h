@@ -8,21 +8,19 @@
 #include <stdbool.h>
 
 typedef struct mp_wakeup {
-  int read_fd;  /* to wait for */
-  int write_fd; /* may be the same */
+  int descriptors[2]; /* to wait for, to write to; -1: not made yet */
   bool is_raised;
 } mp_wakeup;
 
-/*
-** Makes what one waits for (the first) and what is written to (the second, which may be the same):
-** both without blocking, and not inherited. False, with the reason in errno: there are none.
-*/
-bool mp_wakeup_make_fds(int fds[2]);
-
-/* False: the system has no descriptor for it, and there is nothing to free. */
-bool mp_wakeup_init(mp_wakeup *wakeup);
+/* Makes no descriptor yet. */
+void mp_wakeup_init(mp_wakeup *wakeup);
+/* Makes the descriptor, once: 0, or the system's error number why there is none. */
+int mp_wakeup_make(mp_wakeup *wakeup);
+/* The descriptor to wait for; -1: not made yet. */
+int mp_wakeup_fd(const mp_wakeup *wakeup);
 void mp_wakeup_free(mp_wakeup *wakeup);
 
+/* May be raised before it is made: then it is made readable. */
 void mp_wakeup_raise(mp_wakeup *wakeup);
 void mp_wakeup_lower(mp_wakeup *wakeup);
 

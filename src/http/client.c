@@ -6,7 +6,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "base/condition.h"
+#include "base/platform.h"
 #include "http/library.h"
 #include "http/request_private.h"
 
@@ -199,7 +199,8 @@ static bool init_client(mp_http_client *client) {
   client->multi = curl_multi_init();
   if (client->multi == NULL) return false;
   if (pthread_mutex_init(&client->lock, NULL) == 0) {
-    if (mp_wakeup_init(&client->news)) return true;
+    mp_wakeup_init(&client->news);
+    if (mp_wakeup_make(&client->news) == 0) return true;
     pthread_mutex_destroy(&client->lock);
   }
   curl_multi_cleanup(client->multi);
@@ -275,7 +276,7 @@ uint64_t mp_http_activity(mp_http_client *client) {
 }
 
 int mp_http_descriptor(const mp_http_client *client) {
-  return is_unusable(client) ? -1 : client->news.read_fd;
+  return is_unusable(client) ? -1 : mp_wakeup_fd(&client->news);
 }
 
 uint64_t mp_http_drain(mp_http_client *client) {

@@ -4,7 +4,7 @@
 #include <math.h>
 #include <stdio.h>
 
-#include "base/condition.h"
+#include "base/platform.h"
 
 void mp_http_times_begin(mp_http_times *times) {
   times->begin = mp_monotonic();

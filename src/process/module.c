@@ -17,7 +17,7 @@
 #include <unistd.h>
 
 #include "base/buffer.h"
-#include "base/sigpipe.h"
+#include "base/platform.h"
 #include "process/process.h"
 #include "process/start.h"
 

@@ -10,7 +10,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "base/condition.h"
+#include "base/platform.h"
 
 /* How long a child may take to end by itself, and after SIGTERM. */
 #define PATIENCE 0.7
@@ -24,8 +24,8 @@ struct mp_process {
   atomic_uint references; /* the owner's, and one for each thread */
   pid_t host;             /* the process that has started it */
   pid_t pid;
-  pthread_mutex_t lock;   /* guards the next four */
-  pthread_cond_t changed; /* it is over */
+  mp_mutex lock;        /* guards the next four */
+  mp_condition changed; /* it is over */
   bool is_over;
   bool is_ending; /* somebody sees to it */
   int status;
@@ -44,15 +44,15 @@ static pthread_once_t living_once = PTHREAD_ONCE_INIT;
 
 static void release(mp_process *process) {
   if (atomic_fetch_sub(&process->references, 1) != 1) return;
-  pthread_cond_destroy(&process->changed);
-  pthread_mutex_destroy(&process->lock);
+  mp_condition_destroy(&process->changed);
+  mp_mutex_destroy(&process->lock);
   free(process);
 }
 
 static mp_process *allocate(pid_t pid) {
   mp_process *process = calloc(1, sizeof *process);
   if (process == NULL) return NULL;
-  if (pthread_mutex_init(&process->lock, NULL) == 0) {
+  if (mp_mutex_init(&process->lock)) {
     if (mp_condition_init(&process->changed)) {
       atomic_init(&process->references, 1);
       process->host = getpid();
@@ -60,7 +60,7 @@ static mp_process *allocate(pid_t pid) {
       process->status = -1;
       return process;
     }
-    pthread_mutex_destroy(&process->lock);
+    mp_mutex_destroy(&process->lock);
   }
   free(process);
   return NULL;
@@ -68,18 +68,10 @@ static mp_process *allocate(pid_t pid) {
 
 /* ---- Waiting ---- */
 
-static struct timespec time_at(double seconds) {
-  struct timespec time = {0, 0};
-  time.tv_sec = (time_t)seconds;
-  time.tv_nsec = (long)((seconds - (double)time.tv_sec) * 1e9);
-  return time;
-}
-
 /* With the lock held. False: it is not over by then. */
 static bool wait_until(mp_process *process, double deadline) {
-  struct timespec time = time_at(deadline);
   while (!process->is_over) {
-    if (pthread_cond_timedwait(&process->changed, &process->lock, &time) == ETIMEDOUT) break;
+    if (!mp_condition_wait_until(&process->changed, &process->lock, deadline)) break;
   }
   return process->is_over;
 }
@@ -135,7 +127,7 @@ static void *watch(void *context) {
   do {
     result = waitid(P_PID, (id_t)process->pid, &info, WEXITED | WNOWAIT);
   } while (result != 0 && errno == EINTR);
-  pthread_mutex_lock(&process->lock);
+  mp_mutex_lock(&process->lock);
   /* Where the host ignores SIGCHLD, or has reaped it, there is nothing left of it. */
   if (result == 0) {
     kill(-process->pid, SIGKILL);
@@ -143,8 +135,8 @@ static void *watch(void *context) {
   }
   process->is_over = true;
   process->status = status;
-  pthread_cond_broadcast(&process->changed);
-  pthread_mutex_unlock(&process->lock);
+  mp_condition_broadcast(&process->changed);
+  mp_mutex_unlock(&process->lock);
   unlink_living(process);
   release(process);
   return NULL;
@@ -153,10 +145,10 @@ static void *watch(void *context) {
 static void *end_slowly(void *context) {
   mp_process *process = context;
   double begin = mp_monotonic();
-  pthread_mutex_lock(&process->lock);
+  mp_mutex_lock(&process->lock);
   if (!wait_until(process, begin + PATIENCE)) signal_group(process, SIGTERM);
   if (!wait_until(process, begin + 2 * PATIENCE)) signal_group(process, SIGKILL);
-  pthread_mutex_unlock(&process->lock);
+  mp_mutex_unlock(&process->lock);
   release(process);
   return NULL;
 }
@@ -170,17 +162,17 @@ static void forget_living(void) {
 
 static void signal_living(int signal_number, bool with_ending) {
   for (mp_process *process = living; process != NULL; process = process->next) {
-    pthread_mutex_lock(&process->lock);
+    mp_mutex_lock(&process->lock);
     if (with_ending || !process->is_ending) signal_group(process, signal_number);
-    pthread_mutex_unlock(&process->lock);
+    mp_mutex_unlock(&process->lock);
   }
 }
 
 static void await_living(double deadline) {
   for (mp_process *process = living; process != NULL; process = process->next) {
-    pthread_mutex_lock(&process->lock);
+    mp_mutex_lock(&process->lock);
     wait_until(process, deadline);
-    pthread_mutex_unlock(&process->lock);
+    mp_mutex_unlock(&process->lock);
   }
 }
 
@@ -227,10 +219,10 @@ pid_t mp_process_id(const mp_process *process) {
 bool mp_process_is_over(mp_process *process, int *status) {
   *status = -1;
   if (mp_process_is_foreign(process)) return true;
-  pthread_mutex_lock(&process->lock);
+  mp_mutex_lock(&process->lock);
   bool is_over = process->is_over;
   *status = process->status;
-  pthread_mutex_unlock(&process->lock);
+  mp_mutex_unlock(&process->lock);
   return is_over;
 }
 
@@ -241,11 +233,11 @@ void mp_process_end(mp_process *process) {
     free(process);
     return;
   }
-  pthread_mutex_lock(&process->lock);
+  mp_mutex_lock(&process->lock);
   if (!process->is_over) {
     process->is_ending = true;
     if (!start_thread(process, end_slowly)) signal_group(process, SIGKILL);
   }
-  pthread_mutex_unlock(&process->lock);
+  mp_mutex_unlock(&process->lock);
   release(process);
 }

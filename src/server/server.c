@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <sys/socket.h>
 
-#include "base/sigpipe.h"
+#include "base/platform.h"
 #include "server/connection.h"
 
 /* Where the system has no descriptor left, it is asked again after so many microseconds. */

@@ -9,13 +9,13 @@ static void run_some(mp_task *task) {
   mp_backlog *backlog = (mp_backlog *)task;
   mp_task *tasks[MP_BACKLOG_BATCH];
   size_t count = 0;
-  pthread_mutex_lock(&backlog->executor->mutex);
+  mp_mutex_lock(&backlog->executor->mutex);
   mp_run_together run = backlog->run;
   for (; count < MP_BACKLOG_BATCH && backlog->waiting.first != NULL; count++) {
     tasks[count] = mp_task_pop(&backlog->waiting);
     mp_task_push(&backlog->batch, tasks[count]);
   }
-  pthread_mutex_unlock(&backlog->executor->mutex);
+  mp_mutex_unlock(&backlog->executor->mutex);
   run(tasks, count, backlog->gives_up, &backlog->error);
 }
 
@@ -50,9 +50,9 @@ static moonpad_status push(mp_backlog *backlog, mp_task *task, moonpad_error *er
 }
 
 moonpad_status mp_backlog_add(mp_backlog *backlog, mp_task *task, mp_run_together run, moonpad_error *error) {
-  pthread_mutex_lock(&backlog->executor->mutex);
+  mp_mutex_lock(&backlog->executor->mutex);
   backlog->run = run;
   moonpad_status status = push(backlog, task, error);
-  pthread_mutex_unlock(&backlog->executor->mutex);
+  mp_mutex_unlock(&backlog->executor->mutex);
   return status;
 }

@@ -1,19 +1,17 @@
 /* The threads that run tasks. */
 #include "service/executor.h"
 
-#include <signal.h>
-
-#include "base/condition.h"
 #include "base/error.h"
+#include "base/platform.h"
 #include "service/queue.h"
 
-/* ---- Workers ---- */
+/* ---- Running ---- */
 
 static void run(mp_executor *executor, mp_task *task) {
   executor->running++;
-  pthread_mutex_unlock(&executor->mutex);
+  mp_mutex_unlock(&executor->mutex);
   task->run(task);
-  pthread_mutex_lock(&executor->mutex);
+  mp_mutex_lock(&executor->mutex);
   executor->running--;
 }
 
@@ -23,7 +21,7 @@ static void end(mp_executor *executor, mp_task *task) {
   } else if (task->queue != NULL) {
     mp_executor_done(executor, task);
   }
-  pthread_cond_broadcast(&executor->finished);
+  mp_condition_broadcast(&executor->finished);
 }
 
 /* ---- Timers ---- */
@@ -55,17 +53,6 @@ static void push_due(mp_executor *executor) {
   }
 }
 
-static void wait_for_work(mp_executor *executor) {
-  const mp_timer *timer = first_timer(executor);
-  if (timer == NULL) {
-    pthread_cond_wait(&executor->work, &executor->mutex);
-    return;
-  }
-  struct timespec until = {.tv_sec = (time_t)timer->due};
-  until.tv_nsec = (long)((timer->due - (double)until.tv_sec) * 1e9);
-  pthread_cond_timedwait(&executor->work, &executor->mutex, &until);
-}
-
 /* The first task that may run now; NULL: there is none. */
 static mp_task *take_next(mp_executor *executor) {
   push_due(executor);
@@ -83,9 +70,20 @@ static void run_counted(mp_executor *executor, mp_task *task) {
   executor->writing -= writes;
 }
 
-static void *work(void *context) {
+/* ---- With threads: workers ---- */
+
+static void wait_for_work(mp_executor *executor) {
+  const mp_timer *timer = first_timer(executor);
+  if (timer == NULL) {
+    mp_condition_wait(&executor->work, &executor->mutex);
+  } else {
+    mp_condition_wait_until(&executor->work, &executor->mutex, timer->due);
+  }
+}
+
+static void work(void *context) {
   mp_executor *executor = context;
-  pthread_mutex_lock(&executor->mutex);
+  mp_mutex_lock(&executor->mutex);
   executor->idle++;
   for (;;) {
     mp_task *task;
@@ -97,30 +95,59 @@ static void *work(void *context) {
     executor->idle++;
     end(executor, task);
   }
-  pthread_mutex_unlock(&executor->mutex);
-  return NULL;
+  mp_mutex_unlock(&executor->mutex);
 }
 
-/* With all signals blocked: they are for the host's own threads. */
 static bool start_worker(mp_executor *executor) {
-  sigset_t all, before;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before);
-  bool started = pthread_create(&executor->workers[executor->worker_count], NULL, work, executor) == 0;
-  pthread_sigmask(SIG_SETMASK, &before, NULL);
+  bool started = mp_thread_start(&executor->workers[executor->worker_count], work, executor);
   if (started) executor->worker_count++;
   return started;
 }
 
+/* ---- Without threads: whoever would wait for a worker ---- */
+
+/* With the mutex held. False: no task can run now. */
+static bool run_next(mp_executor *executor) {
+  mp_task *task = MP_HAS_THREADS ? NULL : take_next(executor);
+  if (task == NULL) return false;
+  run_counted(executor, task);
+  end(executor, task);
+  return true;
+}
+
+void mp_executor_wait(mp_executor *executor, mp_condition *condition) {
+  if (!run_next(executor)) mp_condition_wait(condition, &executor->mutex);
+}
+
+bool mp_executor_wait_until(mp_executor *executor, mp_condition *condition, double until) {
+  if (run_next(executor)) return true;
+  return mp_condition_wait_until(condition, &executor->mutex, until);
+}
+
+void mp_executor_help(mp_executor *executor) {
+  if (MP_HAS_THREADS) return;
+  mp_mutex_lock(&executor->mutex);
+  while (run_next(executor)) continue;
+  mp_mutex_unlock(&executor->mutex);
+}
+
+/* ---- Submitting ---- */
+
+/* Is there somebody who will run what waits? */
+static bool has_workers(mp_executor *executor) {
+  return !MP_HAS_THREADS || executor->worker_count > 0 || start_worker(executor);
+}
+
 bool mp_executor_push(mp_executor *executor, mp_task *task) {
   mp_task_push(&executor->waiting, task);
+  if (!MP_HAS_THREADS) return true;
   /* A worker that has been signalled and has not woken up yet still counts as idle. */
   bool needs_worker = executor->waiting.count > executor->idle && executor->worker_count < MP_WORKERS;
   if (needs_worker && !start_worker(executor) && executor->worker_count == 0) {
     mp_task_unlink(&executor->waiting, task);
     return false;
   }
-  pthread_cond_signal(&executor->work);
+  mp_condition_signal(&executor->work);
   return true;
 }
 
@@ -131,20 +158,18 @@ static mp_timer *timer_of(mp_executor *executor, const mp_task *task) {
 }
 
 bool mp_executor_later(mp_executor *executor, mp_task *task, double seconds) {
-  pthread_mutex_lock(&executor->mutex);
-  bool is_taken = !atomic_load(&executor->closed) && (executor->worker_count > 0 || start_worker(executor));
+  mp_mutex_lock(&executor->mutex);
+  bool is_taken = !atomic_load(&executor->closed) && has_workers(executor);
   if (is_taken) {
     mp_timer *timer = timer_of(executor, task);
     double due = mp_monotonic() + (seconds < LONGEST ? seconds : LONGEST);
     if (!timer->is_set || due < timer->due) *timer = (mp_timer){.task = task, .due = due, .is_set = true};
     /* Those who wait may wait for too long. */
-    pthread_cond_broadcast(&executor->work);
+    mp_condition_broadcast(&executor->work);
   }
-  pthread_mutex_unlock(&executor->mutex);
+  mp_mutex_unlock(&executor->mutex);
   return is_taken;
 }
-
-/* ---- Submitting ---- */
 
 moonpad_status mp_executor_check_open(const mp_executor *executor, moonpad_error *error) {
   if (!atomic_load(&executor->closed)) return MOONPAD_OK;
@@ -155,39 +180,39 @@ moonpad_status mp_executor_accept(mp_executor *executor, mp_task *task, moonpad_
   moonpad_status status = mp_executor_check_open(executor, error);
   if (status != MOONPAD_OK || task->queue == NULL) return status;
   if (task->queue->closed) return mp_fail(error, MOONPAD_CLOSED, "the queue has been freed");
-  task->queue->under_way++;
+  mp_queue_add_under_way(task->queue);
   return MOONPAD_OK;
 }
 
 void mp_executor_withdraw(mp_task *task) {
-  if (task->queue != NULL) task->queue->under_way--;
+  if (task->queue != NULL) mp_queue_remove_under_way(task->queue);
 }
 
 void mp_executor_done(mp_executor *executor, mp_task *task) {
-  task->queue->under_way--;
+  mp_queue_remove_under_way(task->queue);
   mp_queue_put(task->queue, task);
-  pthread_cond_broadcast(&executor->finished);
+  mp_condition_broadcast(&executor->finished);
 }
 
 moonpad_status mp_executor_submit(mp_executor *executor, mp_task *task, moonpad_error *error) {
-  pthread_mutex_lock(&executor->mutex);
+  mp_mutex_lock(&executor->mutex);
   moonpad_status status = mp_executor_accept(executor, task, error);
   if (status == MOONPAD_OK && !mp_executor_push(executor, task)) {
     mp_executor_withdraw(task);
     status = mp_no_memory(error);
   }
-  pthread_mutex_unlock(&executor->mutex);
+  mp_mutex_unlock(&executor->mutex);
   return status;
 }
 
 moonpad_status mp_executor_run(mp_executor *executor, mp_task *task, moonpad_error *error) {
-  pthread_mutex_lock(&executor->mutex);
+  mp_mutex_lock(&executor->mutex);
   moonpad_status status = mp_executor_accept(executor, task, error);
   if (status == MOONPAD_OK) {
     run(executor, task);
     end(executor, task);
   }
-  pthread_mutex_unlock(&executor->mutex);
+  mp_mutex_unlock(&executor->mutex);
   return status;
 }
 
@@ -196,35 +221,35 @@ moonpad_status mp_executor_run(mp_executor *executor, mp_task *task, moonpad_err
 bool mp_executor_init(mp_executor *executor) {
   memset(executor, 0, sizeof *executor);
   atomic_init(&executor->closed, false);
-  if (pthread_mutex_init(&executor->mutex, NULL) != 0) return false;
+  if (!mp_mutex_init(&executor->mutex)) return false;
   if (mp_condition_init(&executor->work)) {
-    if (pthread_cond_init(&executor->finished, NULL) == 0) return true;
-    pthread_cond_destroy(&executor->work);
+    if (mp_condition_init(&executor->finished)) return true;
+    mp_condition_destroy(&executor->work);
   }
-  pthread_mutex_destroy(&executor->mutex);
+  mp_mutex_destroy(&executor->mutex);
   return false;
 }
 
 void mp_executor_destroy(mp_executor *executor) {
-  pthread_cond_destroy(&executor->finished);
-  pthread_cond_destroy(&executor->work);
-  pthread_mutex_destroy(&executor->mutex);
+  mp_condition_destroy(&executor->finished);
+  mp_condition_destroy(&executor->work);
+  mp_mutex_destroy(&executor->mutex);
 }
 
 void mp_executor_stop(mp_executor *executor) {
-  pthread_mutex_lock(&executor->mutex);
+  mp_mutex_lock(&executor->mutex);
   bool is_first = !atomic_exchange(&executor->closed, true);
   for (size_t i = 0; i < MP_TIMERS; i++) executor->timers[i].is_set = false;
-  pthread_cond_broadcast(&executor->work);
+  mp_condition_broadcast(&executor->work);
   /* The store is closed next, so no task may be running any more, on whatever thread. */
   while (is_first ? executor->running > 0 || executor->waiting.first != NULL : !executor->ended) {
-    pthread_cond_wait(&executor->finished, &executor->mutex);
+    mp_executor_wait(executor, &executor->finished);
   }
-  pthread_mutex_unlock(&executor->mutex);
+  mp_mutex_unlock(&executor->mutex);
   if (!is_first) return;
-  for (unsigned i = 0; i < executor->worker_count; i++) pthread_join(executor->workers[i], NULL);
-  pthread_mutex_lock(&executor->mutex);
+  for (unsigned i = 0; i < executor->worker_count; i++) mp_thread_join(&executor->workers[i]);
+  mp_mutex_lock(&executor->mutex);
   executor->ended = true;
-  pthread_cond_broadcast(&executor->finished);
-  pthread_mutex_unlock(&executor->mutex);
+  mp_condition_broadcast(&executor->finished);
+  mp_mutex_unlock(&executor->mutex);
 }

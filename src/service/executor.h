@@ -1,13 +1,15 @@
 /*
 ** The executor of a service: threads that do what may wait for a store, so that the host's threads
 ** need not wait. They are started when there is work for them. What a task is: task.h.
+**
+** Without threads (MP_HAS_THREADS) a task is run by whoever polls, steps, waits or closes.
 */
 #ifndef MP_SERVICE_EXECUTOR_H
 #define MP_SERVICE_EXECUTOR_H
 
-#include <pthread.h>
 #include <stdatomic.h>
 
+#include "base/platform.h"
 #include "service/task.h"
 
 /*
@@ -29,13 +31,13 @@ typedef struct mp_timer {
 
 typedef struct mp_executor {
   /* Guards all of this and every queue of the service. */
-  pthread_mutex_t mutex;
+  mp_mutex mutex;
   /* For workers: a task waits. */
-  pthread_cond_t work;
+  mp_condition work;
   /* For anybody who waits until a task is done. */
-  pthread_cond_t finished;
+  mp_condition finished;
   mp_task_list waiting;
-  pthread_t workers[MP_WORKERS];
+  mp_thread workers[MP_WORKERS];
   /* Threads that have been started. */
   unsigned worker_count;
   /* Of these, how many wait for work. */
@@ -87,6 +89,18 @@ void mp_executor_withdraw(mp_task *task);
 void mp_executor_done(mp_executor *executor, mp_task *task);
 /* With the mutex held: lets a worker run it. False: there is no worker and none can be started. */
 bool mp_executor_push(mp_executor *executor, mp_task *task);
+
+/*
+** With the mutex held: waits for `finished` or for a queue's `ready`. `_until`: at most until
+** mp_monotonic() is so much, and false then. Without threads both run a task that waits instead.
+*/
+void mp_executor_wait(mp_executor *executor, mp_condition *condition);
+bool mp_executor_wait_until(mp_executor *executor, mp_condition *condition, double until);
+/*
+** Without threads: runs the tasks that wait, and those that are due. With threads: nothing, they
+** are the workers'. For the thread that polls, without the mutex.
+*/
+void mp_executor_help(mp_executor *executor);
 
 /*
 ** Closes it, waits until all tasks that were submitted are done, and ends the threads. What was to

@@ -1,64 +1,37 @@
 /* Completion queues. */
 #include "service/queue.h"
 
-#include <errno.h>
-#include <stdio.h>
-#include <time.h>
-#include <unistd.h>
-
-#include "base/condition.h"
 #include "base/error.h"
-#include "base/wakeup.h"
-
-/* ---- The file descriptor: readable while something is done ---- */
-
-static void raise_fd(const moonpad_queue *queue) {
-  static const uint64_t one = 1;
-  if (queue->write_fd < 0) return;
-  while (write(queue->write_fd, &one, sizeof one) < 0 && errno == EINTR) continue;
-}
-
-static void lower_fd(const moonpad_queue *queue) {
-  uint64_t raised;
-  if (queue->read_fd < 0) return;
-  while (read(queue->read_fd, &raised, sizeof raised) < 0 && errno == EINTR) continue;
-}
-
-static void close_fds(moonpad_queue *queue) {
-  if (queue->read_fd >= 0) close(queue->read_fd);
-  if (queue->write_fd >= 0 && queue->write_fd != queue->read_fd) close(queue->write_fd);
-  queue->read_fd = queue->write_fd = -1;
-}
 
 moonpad_status moonpad_queue_fd(moonpad_queue *queue, int *fd, moonpad_error *error) {
-  int code = 0, fds[2];
-  *fd = -1;
-  pthread_mutex_lock(queue->mutex);
-  if (queue->read_fd < 0) {
-    if (mp_wakeup_make_fds(fds)) {
-      queue->read_fd = fds[0];
-      queue->write_fd = fds[1];
-      if (queue->wanted > 0) raise_fd(queue);
-    } else {
-      code = errno;
-    }
-  }
-  *fd = queue->read_fd;
-  pthread_mutex_unlock(queue->mutex);
-  if (code == 0) return MOONPAD_OK;
-  char reason[100];
-  if (strerror_r(code, reason, sizeof reason) != 0) snprintf(reason, sizeof reason, "error %d", code);
-  return mp_fail(error, MOONPAD_STORAGE, "no file descriptor for a queue: %s", reason);
+  mp_mutex_lock(&queue->executor->mutex);
+  int number = mp_wakeup_make(&queue->fd);
+  *fd = mp_wakeup_fd(&queue->fd);
+  mp_mutex_unlock(&queue->executor->mutex);
+  if (number == 0) return MOONPAD_OK;
+  char reason[128];
+  return mp_fail(error, MOONPAD_STORAGE, "no file descriptor for a queue: %s",
+                 mp_system_message(number, reason, sizeof reason));
 }
 
 /* ---- What is done ---- */
 
 static void add_wanted(moonpad_queue *queue) {
-  if (queue->wanted++ == 0) raise_fd(queue);
+  if (queue->wanted++ == 0) mp_wakeup_raise(&queue->fd);
 }
 
 static void remove_wanted(moonpad_queue *queue) {
-  if (--queue->wanted == 0) lower_fd(queue);
+  if (--queue->wanted == 0) mp_wakeup_lower(&queue->fd);
+}
+
+void mp_queue_add_under_way(moonpad_queue *queue) {
+  queue->under_way++;
+  if (!MP_HAS_THREADS) add_wanted(queue);
+}
+
+void mp_queue_remove_under_way(moonpad_queue *queue) {
+  queue->under_way--;
+  if (!MP_HAS_THREADS) remove_wanted(queue);
 }
 
 void mp_queue_put(moonpad_queue *queue, mp_task *task) {
@@ -69,7 +42,7 @@ void mp_queue_put(moonpad_queue *queue, mp_task *task) {
   } else {
     add_wanted(queue);
   }
-  pthread_cond_broadcast(&queue->ready);
+  mp_condition_broadcast(&queue->ready);
 }
 
 void mp_queue_take(moonpad_queue *queue, mp_task *task) {
@@ -84,46 +57,47 @@ void mp_queue_take(moonpad_queue *queue, mp_task *task) {
 void mp_queue_add_due(moonpad_queue *queue) {
   /* Nobody polls it any more. */
   if (queue->closed) return;
-  pthread_mutex_lock(queue->mutex);
+  mp_mutex_lock(&queue->executor->mutex);
   queue->due++;
   queue->due_number = ++queue->last_number;
   add_wanted(queue);
-  pthread_mutex_unlock(queue->mutex);
+  mp_mutex_unlock(&queue->executor->mutex);
 }
 
 void mp_queue_remove_due(moonpad_queue *queue) {
   /* Its service, and so the mutex, may be gone. */
   if (queue->closed) return;
-  pthread_mutex_lock(queue->mutex);
+  mp_mutex_lock(&queue->executor->mutex);
   queue->due--;
   remove_wanted(queue);
-  pthread_mutex_unlock(queue->mutex);
+  mp_mutex_unlock(&queue->executor->mutex);
 }
 
 bool mp_task_take(mp_task *task) {
   moonpad_queue *queue = task->queue;
-  pthread_mutex_lock(queue->mutex);
+  mp_executor_help(queue->executor);
+  mp_mutex_lock(&queue->executor->mutex);
   bool is_done = task->number != 0;
   if (is_done) mp_queue_take(queue, task);
-  pthread_mutex_unlock(queue->mutex);
+  mp_mutex_unlock(&queue->executor->mutex);
   return is_done;
 }
 
 void mp_task_abandon(mp_task *task) {
   moonpad_queue *queue = task->queue;
-  pthread_mutex_lock(queue->mutex);
+  mp_mutex_lock(&queue->executor->mutex);
   bool is_done = task->number != 0;
   if (is_done) mp_queue_take(queue, task);
   task->taker = MP_TAKEN_BY_NONE;
-  pthread_mutex_unlock(queue->mutex);
+  mp_mutex_unlock(&queue->executor->mutex);
   if (is_done) task->drop(task);
 }
 
 void mp_task_wait(const mp_task *task) {
   moonpad_queue *queue = task->queue;
-  pthread_mutex_lock(queue->mutex);
-  while (task->number == 0) pthread_cond_wait(&queue->ready, queue->mutex);
-  pthread_mutex_unlock(queue->mutex);
+  mp_mutex_lock(&queue->executor->mutex);
+  while (task->number == 0) mp_executor_wait(queue->executor, &queue->ready);
+  mp_mutex_unlock(&queue->executor->mutex);
 }
 
 /* The first that a poll finishes or drops. */
@@ -134,21 +108,21 @@ static mp_task *find_up_to(const moonpad_queue *queue, uint64_t last) {
 }
 
 mp_task *mp_queue_next(moonpad_queue *queue, uint64_t last) {
-  pthread_mutex_lock(queue->mutex);
+  mp_mutex_lock(&queue->executor->mutex);
   mp_task *task = find_up_to(queue, last);
   if (task != NULL) mp_queue_take(queue, task);
-  pthread_mutex_unlock(queue->mutex);
+  mp_mutex_unlock(&queue->executor->mutex);
   return task;
 }
 
 static mp_task *take_abandoned(moonpad_queue *queue) {
   mp_task *task = NULL;
-  pthread_mutex_lock(queue->mutex);
+  mp_mutex_lock(&queue->executor->mutex);
   if (queue->abandoned > 0) {
     for (task = queue->done.first; task->taker != MP_TAKEN_BY_NONE;) task = task->next;
     mp_queue_take(queue, task);
   }
-  pthread_mutex_unlock(queue->mutex);
+  mp_mutex_unlock(&queue->executor->mutex);
   return task;
 }
 
@@ -166,17 +140,6 @@ static void drop_done(moonpad_queue *queue) {
 
 /* ---- Waiting ---- */
 
-static struct timespec time_after(int64_t timeout_ms) {
-  struct timespec time;
-  clock_gettime(CLOCK_MONOTONIC, &time);
-  time.tv_sec += (time_t)(timeout_ms / 1000);
-  time.tv_nsec += (long)(timeout_ms % 1000) * 1000000L;
-  if (time.tv_nsec < 1000000000L) return time;
-  time.tv_nsec -= 1000000000L;
-  time.tv_sec++;
-  return time;
-}
-
 /* Is anything done for somebody to take, or due, with a number above `seen`? */
 static bool has_news(const moonpad_queue *queue, uint64_t seen) {
   if (queue->due > 0 && queue->due_number > seen) return true;
@@ -188,18 +151,18 @@ static bool has_news(const moonpad_queue *queue, uint64_t seen) {
 /* With the mutex held. Does not wait when nothing is under way. */
 static void wait_for_news(moonpad_queue *queue, uint64_t seen, int64_t timeout_ms) {
   if (timeout_ms <= 0 || queue->under_way == 0 || has_news(queue, seen)) return;
-  struct timespec deadline = time_after(timeout_ms);
+  double until = mp_monotonic() + (double)timeout_ms * 1e-3;
   while (!has_news(queue, seen) && queue->under_way > 0) {
-    if (pthread_cond_timedwait(&queue->ready, queue->mutex, &deadline) == ETIMEDOUT) return;
+    if (!mp_executor_wait_until(queue->executor, &queue->ready, until)) return;
   }
 }
 
 bool mp_queue_await(moonpad_queue *queue, int64_t timeout_ms) {
-  pthread_mutex_lock(queue->mutex);
+  mp_mutex_lock(&queue->executor->mutex);
   bool had_reason = queue->under_way > 0 || has_news(queue, queue->awaited_number);
   wait_for_news(queue, queue->awaited_number, timeout_ms);
   queue->awaited_number = queue->last_number;
-  pthread_mutex_unlock(queue->mutex);
+  mp_mutex_unlock(&queue->executor->mutex);
   return had_reason;
 }
 
@@ -208,30 +171,30 @@ bool mp_queue_await(moonpad_queue *queue, int64_t timeout_ms) {
 ** the last time: a thread that polls and never steps must not spin.
 */
 uint64_t mp_queue_wait(moonpad_queue *queue, int64_t timeout_ms) {
-  pthread_mutex_lock(queue->mutex);
+  mp_mutex_lock(&queue->executor->mutex);
   if (find_up_to(queue, UINT64_MAX) == NULL) wait_for_news(queue, queue->polled_number, timeout_ms);
   uint64_t last = queue->last_number;
   if (timeout_ms > 0) queue->polled_number = last;
-  pthread_mutex_unlock(queue->mutex);
+  mp_mutex_unlock(&queue->executor->mutex);
   return last;
 }
 
 /* ---- Beginning and end ---- */
 
-bool mp_queue_init(moonpad_queue *queue, mp_env *env, moonpad_service *service, pthread_mutex_t *mutex) {
+bool mp_queue_init(moonpad_queue *queue, mp_env *env, moonpad_service *service, mp_executor *executor) {
   memset(queue, 0, sizeof *queue);
   atomic_init(&queue->references, 1);
   queue->env = env;
   queue->service = service;
-  queue->mutex = mutex;
-  queue->read_fd = queue->write_fd = -1;
+  queue->executor = executor;
+  mp_wakeup_init(&queue->fd);
   return mp_condition_init(&queue->ready);
 }
 
 void mp_queue_destroy(moonpad_queue *queue) {
   drop_done(queue);
-  close_fds(queue);
-  pthread_cond_destroy(&queue->ready);
+  mp_wakeup_free(&queue->fd);
+  mp_condition_destroy(&queue->ready);
 }
 
 moonpad_queue *mp_queue_retain(moonpad_queue *queue) {

@@ -6,11 +6,11 @@
 #ifndef MP_SERVICE_QUEUE_H
 #define MP_SERVICE_QUEUE_H
 
-#include <pthread.h>
 #include <stdatomic.h>
 
 #include "base/env.h"
-#include "service/task.h"
+#include "base/wakeup.h"
+#include "service/executor.h"
 
 struct moonpad_queue {
   /* Session objects may hold it after it was closed. */
@@ -18,16 +18,21 @@ struct moonpad_queue {
   mp_env *env;
   /*
   ** Counted by a queue that moonpad_queue_new made, not by the service's own. Once the queue is
-  ** closed, the service may be gone, and `mutex` with it.
+  ** closed, the service may be gone, and `executor` with it.
   */
   moonpad_service *service;
-  /* The executor's; guards all that follows. */
-  pthread_mutex_t *mutex;
+  /* Its mutex guards all that follows. */
+  mp_executor *executor;
   /* For anybody who waits for the queue: something is done. */
-  pthread_cond_t ready;
+  mp_condition ready;
   mp_task_list done;
-  /* How many of `done` (not abandoned) and `due` there are. The fd is readable while any is. */
+  /*
+  ** How many of `done` (not abandoned) and `due` there are; without threads also of `under_way`,
+  ** which a poll runs. `fd` is raised while there is any.
+  */
   size_t wanted;
+  /* Made when somebody asks for it. */
+  mp_wakeup fd;
   /* The others of `done`: a poll drops them. */
   size_t abandoned;
   /* Tasks that are not done yet and will come here. */
@@ -42,19 +47,19 @@ struct moonpad_queue {
   /* The same for a poll that waits. */
   uint64_t polled_number;
   bool closed;
-  /* -1: nobody has asked for it. */
-  int read_fd;
-  int write_fd;
 };
 
 /* `env` is not counted here. False: the system has no condition variable left. */
-bool mp_queue_init(moonpad_queue *queue, mp_env *env, moonpad_service *service, pthread_mutex_t *mutex);
+bool mp_queue_init(moonpad_queue *queue, mp_env *env, moonpad_service *service, mp_executor *executor);
 /* Nothing may be under way for it, and nobody wait for it. Drops what is done. */
 void mp_queue_destroy(moonpad_queue *queue);
 /* Of a queue that moonpad_queue_new made, or NULL. The last release also releases `env`. */
 moonpad_queue *mp_queue_retain(moonpad_queue *queue);
 void mp_queue_release(moonpad_queue *queue);
 
+/* With the mutex held: a task that will come here, until it is done or taken back. */
+void mp_queue_add_under_way(moonpad_queue *queue);
+void mp_queue_remove_under_way(moonpad_queue *queue);
 /* With the mutex held: puts in a task that is done. */
 void mp_queue_put(moonpad_queue *queue, mp_task *task);
 /* With the mutex held: takes out a task that is in it. */

@@ -10,6 +10,7 @@ size_t mp_queue_poll(moonpad_queue *queue, int64_t timeout_ms, size_t *failed) {
   /* `finish` may release both. */
   moonpad_service *service = moonpad_service_retain(queue->service);
   mp_queue_retain(queue);
+  mp_executor_help(queue->executor);
   mp_queue_drop_abandoned(queue);
   /* What `finish` submits waits for the next poll: otherwise this one might never end. */
   uint64_t last = mp_queue_wait(queue, timeout_ms);
@@ -45,7 +46,7 @@ moonpad_status moonpad_queue_new(moonpad_service *service, moonpad_queue **queue
   if (status != MOONPAD_OK) return status;
   moonpad_queue *made = mp_allocate(service->env, sizeof *made);
   if (made == NULL) return mp_no_memory(error);
-  if (!mp_queue_init(made, service->env, service, &service->executor.mutex)) {
+  if (!mp_queue_init(made, service->env, service, &service->executor)) {
     mp_release(service->env, made);
     return mp_no_memory(error);
   }
@@ -57,10 +58,10 @@ moonpad_status moonpad_queue_new(moonpad_service *service, moonpad_queue **queue
 
 void moonpad_queue_free(moonpad_queue *queue) {
   if (queue == NULL) return;
-  pthread_mutex_lock(queue->mutex);
+  mp_mutex_lock(&queue->executor->mutex);
   queue->closed = true;
-  while (queue->under_way > 0) pthread_cond_wait(&queue->ready, queue->mutex);
-  pthread_mutex_unlock(queue->mutex);
+  while (queue->under_way > 0) mp_executor_wait(queue->executor, &queue->ready);
+  mp_mutex_unlock(&queue->executor->mutex);
   mp_queue_destroy(queue);
   moonpad_service *service = queue->service;
   mp_queue_release(queue);

@@ -80,9 +80,17 @@ typedef struct scheme {
   mp_store_open open;
 } scheme;
 
+#if defined(MOONPAD_NO_SQLITE)
+#define BUILT_IN "built in is memory:"
+#define TRY      "\"memory:\""
+static const scheme schemes[] = {{"memory:", mp_memory_open}};
+#else
+#define BUILT_IN "built in are memory: and sqlite:"
+#define TRY      "\"sqlite:PATH\" or \"memory:\""
 static const scheme schemes[] = {{"memory:", mp_memory_open}, {"sqlite:", mp_sqlite_open}};
+#endif
 static const char *const absent_schemes[] = {
-    "redis:", "rediss:", "redis+unix:", "redis+cluster:", "postgresql:", "mysql:"};
+    "sqlite:", "redis:", "rediss:", "redis+unix:", "redis+cluster:", "postgresql:", "mysql:"};
 
 static bool begins_with(moonpad_string text, const char *prefix) {
   size_t length = strlen(prefix);
@@ -122,23 +130,20 @@ static moonpad_status open_store(mp_env *env, moonpad_string url, const moonpad_
   }
   for (size_t i = 0; i < sizeof absent_schemes / sizeof *absent_schemes; i++) {
     if (begins_with(url, absent_schemes[i])) {
-      return mp_fail(error, MOONPAD_UNSUPPORTED,
-                     "%s this build has no such store; built in are memory: and sqlite:", absent_schemes[i]);
+      return mp_fail(error, MOONPAD_UNSUPPORTED, "%s this build has no such store; " BUILT_IN, absent_schemes[i]);
     }
   }
   moonpad_string shown = mp_url_scheme(url);
   if (shown.length == 0) {
-    return mp_fail(error, MOONPAD_UNSUPPORTED,
-                   "the URL has no scheme: write \"sqlite:PATH\" or \"memory:\" (built in are memory: and sqlite:)");
+    return mp_fail(error, MOONPAD_UNSUPPORTED, "the URL has no scheme: write " TRY " (" BUILT_IN ")");
   }
-  return mp_fail(error, MOONPAD_UNSUPPORTED,
-                 "%s unknown scheme; built in are memory: and sqlite:", mp_quote(shown).text);
+  return mp_fail(error, MOONPAD_UNSUPPORTED, "%s unknown scheme; " BUILT_IN, mp_quote(shown).text);
 }
 
 static bool init_asynchronous(moonpad_service *service) {
   mp_backlog_init(&service->backlog, &service->executor);
   if (!mp_executor_init(&service->executor)) return false;
-  if (mp_queue_init(&service->queue, service->env, service, &service->executor.mutex)) {
+  if (mp_queue_init(&service->queue, service->env, service, &service->executor)) {
     if (mp_renewals_init(&service->renewals, service)) return true;
     mp_queue_destroy(&service->queue);
   }

@@ -36,7 +36,7 @@ static int finish_event(lua_State *L, mp_stepped_append *stepped) {
   return 1;
 }
 
-static int raise(lua_State *L, mp_stepped_append *stepped) {
+static int raise_failure(lua_State *L, mp_stepped_append *stepped) {
   moonpad_error error = mp_lua_append_error(stepped->append);
   int event = stepped->event;
   if (error.code == MOONPAD_CONFLICT && stepped->on_conflict != NULL) return stepped->on_conflict(L);
@@ -67,7 +67,7 @@ static int go_on(lua_State *L, int status, lua_KContext context) {
   if (append == NULL) mp_raise_finalized(L);
   if (append->job != NULL && !mp_job_poll(append->job)) return wait_for_step(L, stepped);
   if (append->state == MP_APPEND_STORED) return finish_event(L, stepped);
-  return raise(L, stepped);
+  return raise_failure(L, stepped);
 }
 
 int mp_stepped_append_make(lua_State *L, mp_stepped_append *stepped, mp_lua_service *handle,

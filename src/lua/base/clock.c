@@ -7,7 +7,6 @@
 ** has been opened with stays until the state is closed, and the time that it gave last until nobody
 ** reads it.
 */
-#include <time.h>
 
 #include "lua/base/clock.h"
 
@@ -218,14 +217,4 @@ void mp_use_clock(lua_State *L, int index, const char *where, moonpad_options *o
   lua_rawsetp(L, LUA_REGISTRYINDEX, clock->time);
   options->clock = read_clock;
   options->clock_context = clock->time;
-}
-
-void mp_sleep(double seconds) {
-  const double longest = 1e9;
-  if (!(seconds > 0)) return;
-  if (seconds > longest) seconds = longest;
-  struct timespec time;
-  time.tv_sec = (time_t)seconds;
-  time.tv_nsec = (long)((seconds - (double)time.tv_sec) * 1e9);
-  nanosleep(&time, NULL);
 }

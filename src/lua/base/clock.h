@@ -12,8 +12,6 @@
 bool mp_ask_clock(lua_State *L, const mp_env *env);
 /* Now, by the clock of whoever is asked. Raises e where that gives no time. */
 double mp_check_now(lua_State *L, mp_env *env);
-/* Lets the thread sleep; a signal ends it early. */
-void mp_sleep(double seconds);
 /* Adds `clock` to the module table at the top. Raises m. */
 void mp_clock_module(lua_State *L, int binding_index);
 /* Makes `options` use the clock at `index`, or the function, which is asked. Raises e. */

@@ -2,8 +2,8 @@
 ** What the runner's contexts are made of: change sets, commits; templates; ids and clocks. For the
 ** Lua layer, not for users.
 */
-#include <time.h>
 
+#include "base/platform.h"
 #include "base/uuid.h"
 #include "core/template.h"
 #include "lua/async/drain.h"
@@ -321,9 +321,7 @@ static int now(lua_State *L) {
 }
 
 static int monotonic(lua_State *L) {
-  struct timespec time;
-  clock_gettime(CLOCK_MONOTONIC, &time);
-  lua_pushnumber(L, (lua_Number)time.tv_sec + (lua_Number)time.tv_nsec / 1e9);
+  lua_pushnumber(L, mp_monotonic());
   return 1;
 }
 

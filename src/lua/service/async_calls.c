@@ -1,6 +1,7 @@
 /* service: appends that do not wait, and the polls that complete them (contract 2). */
 #include <math.h>
 
+#include "base/platform.h"
 #include "lua/async/drain.h"
 #include "lua/async/store_call.h"
 #include "lua/base/clock.h"

@@ -306,17 +306,18 @@ static void drop_job(mp_task *task) {
 bool mp_job_poll(mp_job *last) {
   /* A callback may release the service: keep it until this function returns. */
   moonpad_service *service = moonpad_service_retain(last->queued.append.service);
-  pthread_mutex_t *mutex = &service->executor.mutex;
-  pthread_mutex_lock(mutex);
+  mp_mutex *mutex = &service->executor.mutex;
+  mp_executor_help(&service->executor);
+  mp_mutex_lock(mutex);
   bool is_done = last->queued.in_flight.task.number != 0;
-  pthread_mutex_unlock(mutex);
+  mp_mutex_unlock(mutex);
   for (bool is_last = !is_done; !is_last;) {
     mp_in_flight *append =
         last->queued.in_flight.owner == NULL ? &last->queued.in_flight : last->queued.in_flight.owner->first;
     is_last = append == &last->queued.in_flight;
-    pthread_mutex_lock(mutex);
+    mp_mutex_lock(mutex);
     mp_queue_take(append->task.queue, &append->task);
-    pthread_mutex_unlock(mutex);
+    mp_mutex_unlock(mutex);
     if (append->task.taker == MP_TAKEN_BY_NONE) {
       drop_job(&append->task);
     } else {

@@ -1,8 +1,8 @@
 /* Renewals: noted, and stored together. */
 #include "service/expiry/renewals.h"
 
-#include "base/condition.h"
 #include "base/error.h"
+#include "base/platform.h"
 #include "service/expiry/expiry.h"
 
 #define MOST_NOTES    65536 /* no more are kept while they cannot be stored */
@@ -53,13 +53,13 @@ static void point_into(note *noted, const mp_key *key) {
 
 void mp_renewals_find(mp_renewals *renewals, mp_expiry *expiry) {
   char room[KEY_BYTES];
-  pthread_mutex_lock(&renewals->mutex);
+  mp_mutex_lock(&renewals->mutex);
   for (int scope = 0; renewals->notes.count > 0 && scope < MP_STORED_SCOPES; scope++) {
     if ((expiry->heads & MP_HEAD(scope)) == 0) continue;
     const note *noted = mp_map_get(&renewals->notes, key_of(&expiry->ref.name, (mp_scope)scope, room));
     if (noted != NULL) expiry->noted[scope] = noted->time;
   }
-  pthread_mutex_unlock(&renewals->mutex);
+  mp_mutex_unlock(&renewals->mutex);
 }
 
 /* NULL: there is no memory or too many are noted. */
@@ -104,14 +104,14 @@ static double seconds_left(const mp_renewals *renewals, const mp_expiry *expiry,
 }
 
 void mp_renewals_add(mp_renewals *renewals, const mp_expiry *expiry, unsigned heads) {
-  pthread_mutex_lock(&renewals->mutex);
+  mp_mutex_lock(&renewals->mutex);
   for (int scope = 0; scope < MP_STORED_SCOPES; scope++) {
     if ((heads & MP_HEAD(scope)) != 0) add_note(renewals, expiry, (mp_scope)scope);
   }
   double seconds = seconds_left(renewals, expiry, heads);
   bool schedules = !renewals->is_scheduled || seconds == 0;
   renewals->is_scheduled = true;
-  pthread_mutex_unlock(&renewals->mutex);
+  mp_mutex_unlock(&renewals->mutex);
   if (schedules) mp_executor_later(&renewals->service->executor, &renewals->task, seconds);
 }
 
@@ -138,20 +138,20 @@ static moonpad_status store_in(mp_tx *tx, void *context, moonpad_error *error) {
 static void take_some(mp_renewals *renewals, storing *store) {
   size_t position = 0;
   store->count = 0;
-  pthread_mutex_lock(&renewals->mutex);
+  mp_mutex_lock(&renewals->mutex);
   const mp_map_slot *slot;
   while (store->count < NOTES_AT_ONCE && (slot = mp_map_next(&renewals->notes, &position)) != NULL) {
     note *noted = slot->value;
     store->taken[store->count] = (taken_note){noted, noted->time};
     store->touches[store->count++] = (mp_touch){.ref = noted->ref, .heads = MP_HEAD(noted->scope), .time = noted->time};
   }
-  pthread_mutex_unlock(&renewals->mutex);
+  mp_mutex_unlock(&renewals->mutex);
 }
 
 /* Those that have been used again meanwhile stay noted. */
 static void forget_stored(mp_renewals *renewals, const storing *store) {
   char room[KEY_BYTES];
-  pthread_mutex_lock(&renewals->mutex);
+  mp_mutex_lock(&renewals->mutex);
   for (size_t i = 0; i < store->count; i++) {
     const note *noted = store->taken[i].noted;
     if (noted->time == store->taken[i].time) {
@@ -159,14 +159,14 @@ static void forget_stored(mp_renewals *renewals, const storing *store) {
     }
   }
   renewals->stored_at = mp_monotonic();
-  pthread_mutex_unlock(&renewals->mutex);
+  mp_mutex_unlock(&renewals->mutex);
 }
 
 moonpad_status mp_renewals_store(mp_renewals *renewals, moonpad_error *error) {
   mp_store *store = renewals->service->store;
   storing some;
   moonpad_status status = MOONPAD_OK;
-  pthread_mutex_lock(&renewals->storing);
+  mp_mutex_lock(&renewals->storing);
   /* So many times at most: notes may be added all the while. */
   for (size_t left = MOST_NOTES / NOTES_AT_ONCE; status == MOONPAD_OK && left > 0; left--) {
     take_some(renewals, &some);
@@ -175,26 +175,26 @@ moonpad_status mp_renewals_store(mp_renewals *renewals, moonpad_error *error) {
     if (status == MOONPAD_OK) forget_stored(renewals, &some);
     if (some.count < NOTES_AT_ONCE) break;
   }
-  pthread_mutex_unlock(&renewals->storing);
+  mp_mutex_unlock(&renewals->storing);
   return status;
 }
 
 static bool has_notes(mp_renewals *renewals) {
-  pthread_mutex_lock(&renewals->mutex);
+  mp_mutex_lock(&renewals->mutex);
   bool has_some = renewals->notes.count > 0;
-  pthread_mutex_unlock(&renewals->mutex);
+  mp_mutex_unlock(&renewals->mutex);
   return has_some;
 }
 
 static bool hides(mp_renewals *renewals, double now) {
   size_t position = 0;
   bool found = false;
-  pthread_mutex_lock(&renewals->mutex);
+  mp_mutex_lock(&renewals->mutex);
   for (const mp_map_slot *slot; !found && (slot = mp_map_next(&renewals->notes, &position)) != NULL;) {
     const note *noted = slot->value;
     found = mp_has_expired(noted->touched, now, mp_time_to_live(renewals->service, noted->scope));
   }
-  pthread_mutex_unlock(&renewals->mutex);
+  mp_mutex_unlock(&renewals->mutex);
   return found;
 }
 
@@ -212,10 +212,10 @@ static void run_task(mp_task *task) {
   moonpad_error error;
   moonpad_status status = mp_renewals_store(renewals, &error);
   if (status != MOONPAD_OK) mp_log(renewals->service->env, status, error.message);
-  pthread_mutex_lock(&renewals->mutex);
+  mp_mutex_lock(&renewals->mutex);
   bool again = renewals->notes.count > 0;
   renewals->is_scheduled = again;
-  pthread_mutex_unlock(&renewals->mutex);
+  mp_mutex_unlock(&renewals->mutex);
   if (again) mp_executor_later(&renewals->service->executor, task, 1);
 }
 
@@ -227,14 +227,14 @@ bool mp_renewals_init(mp_renewals *renewals, moonpad_service *service) {
   renewals->task.writes = true;
   renewals->service = service;
   mp_map_init(&renewals->notes, service->env);
-  if (pthread_mutex_init(&renewals->mutex, NULL) != 0) return false;
-  if (pthread_mutex_init(&renewals->storing, NULL) == 0) return true;
-  pthread_mutex_destroy(&renewals->mutex);
+  if (!mp_mutex_init(&renewals->mutex)) return false;
+  if (mp_mutex_init(&renewals->storing)) return true;
+  mp_mutex_destroy(&renewals->mutex);
   return false;
 }
 
 void mp_renewals_destroy(mp_renewals *renewals) {
   mp_map_free(&renewals->notes);
-  pthread_mutex_destroy(&renewals->storing);
-  pthread_mutex_destroy(&renewals->mutex);
+  mp_mutex_destroy(&renewals->storing);
+  mp_mutex_destroy(&renewals->mutex);
 }

@@ -7,9 +7,8 @@
 #ifndef MP_SERVICE_EXPIRY_RENEWALS_H
 #define MP_SERVICE_EXPIRY_RENEWALS_H
 
-#include <pthread.h>
-
 #include "base/map.h"
+#include "base/platform.h"
 #include "service/executor.h"
 #include "store/store.h"
 
@@ -20,7 +19,7 @@ typedef struct mp_renewals {
   mp_task task;
   moonpad_service *service;
   /* Guards the two that follow. Whoever holds it may allocate memory, and takes no other lock. */
-  pthread_mutex_t mutex;
+  mp_mutex mutex;
   mp_map notes;
   /* The task waits or runs. */
   bool is_scheduled;
@@ -28,7 +27,7 @@ typedef struct mp_renewals {
   ** Held by whoever stores notes, during its transaction; that takes no lock of the service. Nobody
   ** asks for it in a transaction or with another lock.
   */
-  pthread_mutex_t storing;
+  mp_mutex storing;
   /* When notes were stored last, by a clock that only goes forwards; guarded by `mutex`. */
   double stored_at;
 } mp_renewals;

@@ -60,28 +60,29 @@ void mp_in_flight_apply(mp_in_flight *last) {
 /* With the mutex held. Only for its own appends: there may always be more of other objects. */
 static void wait_for_last(const mp_in_flight_queue *queue) {
   mp_executor *executor = &queue->service->executor;
-  while (queue->last->task.number == 0) pthread_cond_wait(&executor->finished, &executor->mutex);
+  while (queue->last->task.number == 0) mp_executor_wait(executor, &executor->finished);
 }
 
 /* Applying frees memory, so it is done without the mutex. */
 void mp_in_flight_drain(mp_in_flight_queue *queue) {
   if (queue->unapplied == 0) return;
-  pthread_mutex_t *mutex = &queue->service->executor.mutex;
-  pthread_mutex_lock(mutex);
+  mp_mutex *mutex = &queue->service->executor.mutex;
+  mp_mutex_lock(mutex);
   wait_for_last(queue);
-  pthread_mutex_unlock(mutex);
+  mp_mutex_unlock(mutex);
   mp_in_flight_apply(queue->last);
 }
 
 bool mp_in_flight_try_drain(mp_in_flight_queue *queue) {
   if (queue->unapplied == 0) return true;
   mp_in_flight *last = NULL;
-  pthread_mutex_t *mutex = &queue->service->executor.mutex;
-  pthread_mutex_lock(mutex);
+  mp_executor_help(&queue->service->executor);
+  mp_mutex *mutex = &queue->service->executor.mutex;
+  mp_mutex_lock(mutex);
   for (mp_in_flight *append = queue->first; append != NULL && append->task.number != 0; append = append->next) {
     last = append;
   }
-  pthread_mutex_unlock(mutex);
+  mp_mutex_unlock(mutex);
   if (last != NULL) mp_in_flight_apply(last);
   return queue->unapplied == 0;
 }
@@ -102,8 +103,8 @@ void mp_in_flight_abandon(mp_in_flight *append) {
 */
 static mp_in_flight *find_for_step(const mp_in_flight_queue *queue, bool is_awaited) {
   mp_in_flight *found = NULL;
-  pthread_mutex_t *mutex = &queue->service->executor.mutex;
-  pthread_mutex_lock(mutex);
+  mp_mutex *mutex = &queue->service->executor.mutex;
+  mp_mutex_lock(mutex);
   for (mp_in_flight *append = queue->first; append != NULL && found == NULL; append = append->next) {
     mp_task *task = &append->task;
     if (!append->is_abandoned) continue;
@@ -113,7 +114,7 @@ static mp_in_flight *find_for_step(const mp_in_flight_queue *queue, bool is_awai
       found = append;
     }
   }
-  pthread_mutex_unlock(mutex);
+  mp_mutex_unlock(mutex);
   return found;
 }
 
@@ -125,11 +126,11 @@ bool mp_in_flight_drain_abandoned(mp_in_flight_queue *queue, bool is_awaited) {
 /* ---- the end of the session object ---- */
 
 static void detach_all(mp_in_flight_queue *queue) {
-  pthread_mutex_t *mutex = &queue->service->executor.mutex;
-  pthread_mutex_lock(mutex);
+  mp_mutex *mutex = &queue->service->executor.mutex;
+  mp_mutex_lock(mutex);
   wait_for_last(queue);
   for (mp_in_flight *append = queue->first; append != NULL; append = append->next) append->owner = NULL;
-  pthread_mutex_unlock(mutex);
+  mp_mutex_unlock(mutex);
   queue->first = queue->last = NULL;
 }
 

@@ -7,6 +7,8 @@
 
 #include <stdint.h>
 
+#include "base/platform.h"
+
 #define LARGE_BLOCK 65536
 #define ALIGNMENT   ((size_t)8)
 

@@ -22,8 +22,7 @@
 #ifndef MP_STORE_MEMORY_MEMORY_H
 #define MP_STORE_MEMORY_MEMORY_H
 
-#include <pthread.h>
-
+#include "base/platform.h"
 #include "store/memory/data.h"
 #include "store/memory/tokens.h"
 #include "store/parts.h"
@@ -33,7 +32,7 @@ struct mp_memory_step; /* store/memory/log.h */
 typedef struct mp_memory_store {
   mp_store base; /* first */
   mp_env *env;
-  pthread_mutex_t mutex; /* guards all that follows; held while a transaction runs */
+  mp_mutex mutex; /* guards all that follows; held while a transaction runs */
   bool closed;
   mp_memory_data data;
   mp_memory_tokens tokens;

@@ -8,7 +8,7 @@ static void free_store(mp_store *base) {
   mp_memory_data_free(&store->data);
   mp_memory_tokens_free(&store->tokens);
   mp_release(env, store->steps);
-  pthread_mutex_destroy(&store->mutex);
+  mp_mutex_destroy(&store->mutex);
   mp_release(env, store);
   mp_env_release(env);
 }
@@ -31,7 +31,7 @@ moonpad_status mp_memory_open(mp_env *env, moonpad_string rest, const moonpad_op
   }
   mp_memory_store *opened = mp_allocate_zeroed(env, sizeof *opened);
   if (opened == NULL) return mp_no_memory(error);
-  if (pthread_mutex_init(&opened->mutex, NULL) != 0) {
+  if (!mp_mutex_init(&opened->mutex)) {
     mp_release(env, opened);
     return mp_no_memory(error);
   }

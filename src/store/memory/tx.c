@@ -39,9 +39,9 @@ static const mp_tx_ops tx_ops = {
 
 /* Locks the mutex. Fails, without it, when the store is closed. */
 static moonpad_status lock(mp_memory_store *store, moonpad_error *error) {
-  pthread_mutex_lock(&store->mutex);
+  mp_mutex_lock(&store->mutex);
   if (!store->closed) return MOONPAD_OK;
-  pthread_mutex_unlock(&store->mutex);
+  mp_mutex_unlock(&store->mutex);
   return mp_fail(error, MOONPAD_CLOSED, "the service is closed");
 }
 
@@ -66,7 +66,7 @@ moonpad_status mp_memory_write(mp_store *base, mp_tx_function function, void *co
   }
   mp_memory_session *garbage = store->garbage;
   store->garbage = NULL;
-  pthread_mutex_unlock(&store->mutex);
+  mp_mutex_unlock(&store->mutex);
   free_garbage(store, garbage);
   return status;
 }
@@ -77,13 +77,13 @@ moonpad_status mp_memory_read(mp_store *base, mp_tx_function function, void *con
   if (status != MOONPAD_OK) return status;
   mp_memory_tx tx = {{{&tx_ops}, store->env, &parts, store}, false};
   status = function(&tx.parts.tx, context, error);
-  pthread_mutex_unlock(&store->mutex);
+  mp_mutex_unlock(&store->mutex);
   return status;
 }
 
 void mp_memory_close(mp_store *base) {
   mp_memory_store *store = (mp_memory_store *)base;
-  pthread_mutex_lock(&store->mutex);
+  mp_mutex_lock(&store->mutex);
   store->closed = true;
-  pthread_mutex_unlock(&store->mutex);
+  mp_mutex_unlock(&store->mutex);
 }

@@ -9,8 +9,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/condition.h"
 #include "base/error.h"
+#include "base/platform.h"
 #include "store/postgres/postgres.h"
 
 /* ---- waiting ---- */

@@ -134,10 +134,10 @@ static void take_map(mp_redis_connection *connection, const cluster_map *map) {
 }
 
 static void learn(mp_redis_learned *learned, const cluster_map *map) {
-  pthread_mutex_lock(&learned->lock);
+  mp_mutex_lock(&learned->lock);
   learned->count = map->count < MP_REDIS_MOST_LEARNED ? map->count : MP_REDIS_MOST_LEARNED;
   for (size_t i = 0; i < learned->count; i++) learned->nodes[i] = map->nodes[i].address;
-  pthread_mutex_unlock(&learned->lock);
+  mp_mutex_unlock(&learned->lock);
 }
 
 static moonpad_status read_map(mp_redis_connection *connection, const redisReply *ranges, mp_remote_failure *failure) {

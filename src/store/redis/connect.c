@@ -308,9 +308,9 @@ static mp_redis_connection *connect_to_learned(mp_redis *store, mp_remote_failur
   mp_redis_connection *connection = NULL;
   for (size_t i = 0; connection == NULL; i++) {
     mp_redis_address address = {.port = 0};
-    pthread_mutex_lock(&store->learned->lock);
+    mp_mutex_lock(&store->learned->lock);
     if (i < store->learned->count) address = store->learned->nodes[i];
-    pthread_mutex_unlock(&store->learned->lock);
+    mp_mutex_unlock(&store->learned->lock);
     if (address.port == 0) break;
     if (!is_in_url(&store->url, &address)) connection = connect_to(store, address.host, address.port, failure);
   }

@@ -351,7 +351,7 @@ static void free_store(mp_store *base) {
   mp_release(env, store->ca);
   mp_release(env, store->cert);
   mp_release(env, store->key);
-  if (store->learned != NULL) pthread_mutex_destroy(&store->learned->lock);
+  if (store->learned != NULL) mp_mutex_destroy(&store->learned->lock);
   mp_release(env, store->learned);
   mp_release(env, store->transaction_script);
   mp_remote_destroy(&store->remote);
@@ -381,7 +381,7 @@ static const mp_remote_ops remote_ops = {
 
 static bool make_learned(mp_redis *store) {
   mp_redis_learned *learned = mp_allocate_zeroed(store->remote.env, sizeof *learned);
-  if (learned == NULL || pthread_mutex_init(&learned->lock, NULL) == 0) {
+  if (learned == NULL || mp_mutex_init(&learned->lock)) {
     store->learned = learned;
     return learned != NULL;
   }

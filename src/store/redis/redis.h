@@ -56,10 +56,10 @@
 #include <hiredis.h>
 #pragma GCC diagnostic pop
 
-#include <pthread.h>
 #include <stdatomic.h>
 
 #include "base/buffer.h"
+#include "base/platform.h"
 #include "store/server/remote.h"
 #include "store/server/url.h"
 
@@ -83,7 +83,7 @@ typedef struct mp_redis_address {
 /* Nodes of a cluster that were there when it was last asked. */
 #define MP_REDIS_MOST_LEARNED 64
 typedef struct mp_redis_learned {
-  pthread_mutex_t lock;
+  mp_mutex lock;
   mp_redis_address nodes[MP_REDIS_MOST_LEARNED];
   size_t count;
 } mp_redis_learned;

@@ -15,7 +15,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/sigpipe.h"
+#include "base/platform.h"
 
 /* ---- what all connections of a store have in common ---- */
 

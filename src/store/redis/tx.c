@@ -6,8 +6,8 @@
 #include <string.h>
 #include <time.h>
 
-#include "base/condition.h"
 #include "base/error.h"
+#include "base/platform.h"
 #include "store/redis/redis.h"
 
 static const mp_tx_ops tx_ops = {

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "base/error.h"
-#include "base/sigpipe.h"
+#include "base/platform.h"
 #include "store/redis/redis.h"
 
 /* ---- sending: what is sent waits in hiredis until a reply is received ---- */

@@ -4,7 +4,7 @@
 #include <sched.h>
 
 #include "base/bytes.h"
-#include "base/condition.h"
+#include "base/platform.h"
 
 #define LONGEST_PAUSE 0.0005 /* seconds */
 
@@ -13,7 +13,7 @@ static void init_lane(mp_plan_lane *lane, unsigned limit) {
 }
 
 void mp_plan_queue_init(mp_plan_queue *queue, unsigned connections, mp_send_plans send, void *context) {
-  pthread_mutex_init(&queue->mutex, NULL);
+  mp_mutex_init(&queue->mutex);
   for (size_t i = 0; i < MP_APP_LANES; i++) init_lane(&queue->apps[i], 1);
   init_lane(&queue->others, connections);
   queue->send = send;
@@ -21,7 +21,7 @@ void mp_plan_queue_init(mp_plan_queue *queue, unsigned connections, mp_send_plan
 }
 
 void mp_plan_queue_destroy(mp_plan_queue *queue) {
-  pthread_mutex_destroy(&queue->mutex);
+  mp_mutex_destroy(&queue->mutex);
 }
 
 static mp_plan_lane *lane_of(mp_plan_queue *queue, const mp_plan *plan) {
@@ -61,9 +61,9 @@ static void wait_for_returning(mp_plan_queue *queue, mp_plan_lane *lane) {
   double pause = lane->last_seconds / 2 < LONGEST_PAUSE ? lane->last_seconds / 2 : LONGEST_PAUSE;
   double until = mp_monotonic() + pause;
   while (lane->callers < lane->last_served && mp_monotonic() < until) {
-    pthread_mutex_unlock(&queue->mutex);
+    mp_mutex_unlock(&queue->mutex);
     sched_yield();
-    pthread_mutex_lock(&queue->mutex);
+    mp_mutex_lock(&queue->mutex);
   }
 }
 
@@ -74,7 +74,7 @@ static void finish(mp_plan_lane *lane, mp_sent_plan *const *plans, size_t count)
     mp_plan_caller *caller = plans[i]->caller;
     if (--caller->left > 0) continue;
     lane->last_served++;
-    pthread_cond_signal(&caller->wake);
+    mp_condition_signal(&caller->wake);
   }
 }
 
@@ -88,7 +88,7 @@ static void hand_over(mp_plan_lane *lane, mp_plan_caller *leader) {
     return;
   }
   next->caller->leads = true;
-  pthread_cond_signal(&next->caller->wake);
+  mp_condition_signal(&next->caller->wake);
 }
 
 /* Sends what waits; that may be nothing any more, where another leader has taken it. */
@@ -98,11 +98,11 @@ static void lead(mp_plan_queue *queue, mp_plan_lane *lane, mp_plan_caller *leade
   wait_for_returning(queue, lane);
   while (count < MP_LARGEST_SEND && lane->first != NULL) plans[count++] = dequeue(lane);
   if (count > 0) {
-    pthread_mutex_unlock(&queue->mutex);
+    mp_mutex_unlock(&queue->mutex);
     double started = mp_monotonic();
     queue->send(queue->context, plans, count);
     double seconds = mp_monotonic() - started;
-    pthread_mutex_lock(&queue->mutex);
+    mp_mutex_lock(&queue->mutex);
     lane->last_seconds = seconds;
     finish(lane, plans, count);
   }
@@ -112,8 +112,8 @@ static void lead(mp_plan_queue *queue, mp_plan_lane *lane, mp_plan_caller *leade
 /* Until all of these plans are done. */
 static void submit(mp_plan_queue *queue, mp_plan_lane *lane, mp_sent_plan *sent, size_t count) {
   mp_plan_caller caller = {.left = count};
-  pthread_cond_init(&caller.wake, NULL);
-  pthread_mutex_lock(&queue->mutex);
+  mp_condition_init(&caller.wake);
+  mp_mutex_lock(&queue->mutex);
   for (size_t i = 0; i < count; i++) {
     sent[i].caller = &caller;
     enqueue(lane, &sent[i]);
@@ -125,12 +125,12 @@ static void submit(mp_plan_queue *queue, mp_plan_lane *lane, mp_sent_plan *sent,
     if (caller.leads) {
       lead(queue, lane, &caller);
     } else {
-      pthread_cond_wait(&caller.wake, &queue->mutex);
+      mp_condition_wait(&caller.wake, &queue->mutex);
     }
   }
   lane->callers--;
-  pthread_mutex_unlock(&queue->mutex);
-  pthread_cond_destroy(&caller.wake);
+  mp_mutex_unlock(&queue->mutex);
+  mp_condition_destroy(&caller.wake);
 }
 
 /* ---- a call ---- */

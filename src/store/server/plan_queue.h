@@ -10,8 +10,7 @@
 #ifndef MP_STORE_SERVER_PLAN_QUEUE_H
 #define MP_STORE_SERVER_PLAN_QUEUE_H
 
-#include <pthread.h>
-
+#include "base/platform.h"
 #include "store/plan.h"
 
 #define MP_APP_LANES    16 /* apps share them, by the hash of their names */
@@ -19,7 +18,7 @@
 
 /* Who waits in a lane until his plans are done. On the stack of its thread. */
 typedef struct mp_plan_caller {
-  pthread_cond_t wake;
+  mp_condition wake;
   size_t left; /* plans that are not done */
   bool leads;  /* he is to send the next transaction, whosever plans are in it */
 } mp_plan_caller;
@@ -46,7 +45,7 @@ typedef struct mp_plan_lane {
 } mp_plan_lane;
 
 typedef struct mp_plan_queue {
-  pthread_mutex_t mutex; /* guards the lanes */
+  mp_mutex mutex; /* guards the lanes */
   mp_plan_lane apps[MP_APP_LANES];
   mp_plan_lane others;
   mp_send_plans send;

@@ -2,8 +2,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "base/condition.h"
 #include "base/error.h"
+#include "base/platform.h"
 #include "store/server/remote.h"
 
 bool mp_remote_is_untried(const mp_sent_plan *sent) {

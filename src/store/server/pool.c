@@ -1,30 +1,27 @@
 /* The pool of connections of a store. */
 #include "store/server/pool.h"
 
-#include <math.h>
 #include <unistd.h>
 
-#include "base/condition.h"
 #include "base/error.h"
+#include "base/platform.h"
 
 bool mp_pool_init(mp_pool *pool, unsigned limit) {
   *pool = (mp_pool){.limit = limit, .owner = getpid()};
   if (!mp_condition_init(&pool->changed)) return false;
-  pthread_mutex_init(&pool->mutex, NULL);
+  mp_mutex_init(&pool->mutex);
   return true;
 }
 
 void mp_pool_destroy(mp_pool *pool) {
-  pthread_cond_destroy(&pool->changed);
-  pthread_mutex_destroy(&pool->mutex);
+  mp_condition_destroy(&pool->changed);
+  mp_mutex_destroy(&pool->mutex);
 }
 
 /* False: the time has come. */
 static bool wait_until(mp_pool *pool, double until) {
   if (mp_monotonic() >= until) return false;
-  double whole = floor(until);
-  struct timespec time = {(time_t)whole, (long)((until - whole) * 1e9)};
-  pthread_cond_timedwait(&pool->changed, &pool->mutex, &time);
+  mp_condition_wait_until(&pool->changed, &pool->mutex, until);
   return true;
 }
 
@@ -51,30 +48,30 @@ moonpad_status mp_pool_enter(mp_pool *pool, moonpad_error *error) {
   if (getpid() != pool->owner) {
     return mp_fail(error, MOONPAD_CLOSED, "the service belongs to the process that opened it, not to a forked child");
   }
-  pthread_mutex_lock(&pool->mutex);
+  mp_mutex_lock(&pool->mutex);
   bool is_open = !pool->closing;
   if (is_open) pool->calls++;
-  pthread_mutex_unlock(&pool->mutex);
+  mp_mutex_unlock(&pool->mutex);
   return is_open ? MOONPAD_OK : closed(error);
 }
 
 void mp_pool_leave(mp_pool *pool) {
-  pthread_mutex_lock(&pool->mutex);
+  mp_mutex_lock(&pool->mutex);
   pool->calls--;
-  if (pool->closing) pthread_cond_broadcast(&pool->changed);
-  pthread_mutex_unlock(&pool->mutex);
+  if (pool->closing) mp_condition_broadcast(&pool->changed);
+  mp_mutex_unlock(&pool->mutex);
 }
 
 moonpad_status mp_pool_take(mp_pool *pool, double until, mp_pooled **connection, moonpad_error *error) {
   *connection = NULL;
-  pthread_mutex_lock(&pool->mutex);
+  mp_mutex_lock(&pool->mutex);
   moonpad_status status = take(pool, until, connection, error);
-  pthread_mutex_unlock(&pool->mutex);
+  mp_mutex_unlock(&pool->mutex);
   return status;
 }
 
 void mp_pool_give_back(mp_pool *pool, mp_pooled *connection) {
-  pthread_mutex_lock(&pool->mutex);
+  mp_mutex_lock(&pool->mutex);
   pool->taken--;
   if (connection != NULL) {
     connection->next = pool->list;
@@ -82,48 +79,48 @@ void mp_pool_give_back(mp_pool *pool, mp_pooled *connection) {
     pool->free++;
   }
   /* Who sleeps between two attempts (mp_pool_pause) may be waked by this in vain. */
-  pthread_cond_broadcast(&pool->changed);
-  pthread_mutex_unlock(&pool->mutex);
+  mp_condition_broadcast(&pool->changed);
+  mp_mutex_unlock(&pool->mutex);
 }
 
 mp_pooled *mp_pool_drain(mp_pool *pool) {
-  pthread_mutex_lock(&pool->mutex);
+  mp_mutex_lock(&pool->mutex);
   mp_pooled *list = pool->list;
   pool->list = NULL;
   pool->free = 0;
-  pthread_mutex_unlock(&pool->mutex);
+  mp_mutex_unlock(&pool->mutex);
   return list;
 }
 
 void mp_pool_pause(mp_pool *pool, double seconds) {
   double until = mp_monotonic() + seconds;
-  pthread_mutex_lock(&pool->mutex);
+  mp_mutex_lock(&pool->mutex);
   while (!pool->closing && wait_until(pool, until)) {
   }
-  pthread_mutex_unlock(&pool->mutex);
+  mp_mutex_unlock(&pool->mutex);
 }
 
 void mp_pool_wait_for_free(mp_pool *pool, double seconds) {
   double until = mp_monotonic() + seconds;
-  pthread_mutex_lock(&pool->mutex);
+  mp_mutex_lock(&pool->mutex);
   while (!pool->closing && pool->list == NULL && wait_until(pool, until)) {
   }
-  pthread_mutex_unlock(&pool->mutex);
+  mp_mutex_unlock(&pool->mutex);
 }
 
 mp_pooled *mp_pool_close(mp_pool *pool) {
-  pthread_mutex_lock(&pool->mutex);
+  mp_mutex_lock(&pool->mutex);
   bool first = !pool->closing;
   pool->closing = true;
-  pthread_cond_broadcast(&pool->changed);
-  while (first ? pool->calls > 0 : !pool->closed) pthread_cond_wait(&pool->changed, &pool->mutex);
-  pthread_mutex_unlock(&pool->mutex);
+  mp_condition_broadcast(&pool->changed);
+  while (first ? pool->calls > 0 : !pool->closed) mp_condition_wait(&pool->changed, &pool->mutex);
+  mp_mutex_unlock(&pool->mutex);
   return first ? mp_pool_drain(pool) : NULL;
 }
 
 void mp_pool_closed(mp_pool *pool) {
-  pthread_mutex_lock(&pool->mutex);
+  mp_mutex_lock(&pool->mutex);
   pool->closed = true;
-  pthread_cond_broadcast(&pool->changed);
-  pthread_mutex_unlock(&pool->mutex);
+  mp_condition_broadcast(&pool->changed);
+  mp_mutex_unlock(&pool->mutex);
 }

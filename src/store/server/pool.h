@@ -10,10 +10,10 @@
 #ifndef MP_STORE_SERVER_POOL_H
 #define MP_STORE_SERVER_POOL_H
 
-#include <pthread.h>
 #include <sys/types.h>
 
 #include "base/env.h"
+#include "base/platform.h"
 
 /* A connection begins with this struct. */
 typedef struct mp_pooled {
@@ -21,8 +21,8 @@ typedef struct mp_pooled {
 } mp_pooled;
 
 typedef struct mp_pool {
-  pthread_mutex_t mutex; /* guards what follows */
-  pthread_cond_t changed;
+  mp_mutex mutex; /* guards what follows */
+  mp_condition changed;
   unsigned limit;
   unsigned calls;  /* of the store, under way */
   unsigned taken;  /* by threads */

@@ -7,8 +7,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/condition.h"
 #include "base/error.h"
+#include "base/platform.h"
 
 #define SECONDS_OF_SILENCE 10 /* beyond busyTimeoutMs: then the server counts as gone */
 

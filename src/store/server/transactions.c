@@ -8,8 +8,8 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-#include "base/condition.h"
 #include "base/error.h"
+#include "base/platform.h"
 #include "store/server/remote.h"
 
 moonpad_status mp_remote_check_revisions(const mp_batch *batch, moonpad_error *error) {

@@ -3,11 +3,7 @@
 ** so that writers go on meanwhile and the copy never starts over. A database in memory has one
 ** connection only, and is copied in turn with the transactions.
 */
-#include <errno.h>
-#include <fcntl.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "base/error.h"
 #include "base/utf8.h"
@@ -23,43 +19,30 @@ static moonpad_status check_path(moonpad_string path, moonpad_error *error) {
   return MOONPAD_OK;
 }
 
-static moonpad_status path_error(const char *path, const char *what, moonpad_error *error) {
+static moonpad_status path_error(const char *path, const char *what, int number, moonpad_error *error) {
   char reason[128];
-  int number = errno;
-  if (strerror_r(number, reason, sizeof reason) != 0) reason[0] = '\0';
-  return mp_fail(error, MOONPAD_STORAGE, "%s: %s: %s", path, what, reason);
+  return mp_fail(error, MOONPAD_STORAGE, "%s: %s: %s", path, what, mp_system_message(number, reason, sizeof reason));
 }
 
 /* Creates the empty file with the permissions of the source. Fails if it exists. */
 static moonpad_status create_target(mp_sqlite *store, const char *path, moonpad_error *error) {
-  struct stat source;
-  mode_t mode = 0600;
-  if (!store->in_memory && stat(store->path, &source) == 0) mode = source.st_mode & 0666;
-  int file = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode);
-  if (file >= 0) {
-    close(file);
-    return MOONPAD_OK;
-  }
-  if (errno != EEXIST) return path_error(path, "the backup cannot be created", error);
+  int number = mp_sqlite_create_file(path, store->in_memory ? NULL : store->path);
+  if (number == 0) return MOONPAD_OK;
+  if (!mp_sqlite_is_present(number)) return path_error(path, "the backup cannot be created", number, error);
   return mp_fail(error, MOONPAD_ALREADY_EXISTS, "%s: already exists; give the backup a path that does not", path);
 }
 
 /* A new file survives a loss of power only after its folder has been synced. */
 static moonpad_status sync_folder(char *path, moonpad_error *error) {
-  char *slash = strrchr(path, '/');
+  char *slash = mp_sqlite_last_slash(path);
   char saved = '\0';
   if (slash != NULL) {
     saved = slash[1];
     slash[1] = '\0';
   }
-  int folder = open(slash == NULL ? "." : path, O_RDONLY | O_CLOEXEC);
+  int number = mp_sqlite_sync_folder(slash == NULL ? "." : path);
   if (slash != NULL) slash[1] = saved;
-  bool failed = folder < 0 || fsync(folder) != 0;
-  /* Some file systems cannot sync a folder, and report EINVAL. */
-  moonpad_status status =
-      failed && errno != EINVAL ? path_error(path, "the backup's folder cannot be synced", error) : MOONPAD_OK;
-  if (folder >= 0) close(folder);
-  return status;
+  return number == 0 ? MOONPAD_OK : path_error(path, "the backup's folder cannot be synced", number, error);
 }
 
 static moonpad_status copy_error(mp_sqlite_connection *source, mp_sqlite_connection *target, int code,
@@ -106,12 +89,12 @@ static moonpad_status copy_snapshot(mp_sqlite *store, char *path, moonpad_error 
 
 static void remove_partial(mp_env *env, const char *path) {
   size_t length = strlen(path);
-  unlink(path);
+  mp_sqlite_remove_file(path);
   char *journal = mp_allocate(env, length + sizeof "-journal");
   if (journal == NULL) return;
   memcpy(journal, path, length);
   memcpy(journal + length, "-journal", sizeof "-journal");
-  unlink(journal);
+  mp_sqlite_remove_file(journal);
   mp_release(env, journal);
 }
 

@@ -1,10 +1,5 @@
 /* One connection: how it is opened and set up, and how it waits for locks. */
-#include <errno.h>
-#include <fcntl.h>
-#include <limits.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "base/error.h"
 #include "store/sqlite/sqlite.h"
@@ -29,43 +24,51 @@ static int wait_for_lock(void *context, int calls) {
   double left = connection->waiting_since + (double)connection->store->busy_timeout_ms * 1e-3 - now;
   if (left <= 0) return 0;
   /* One that has waited long looks more often. */
-  int64_t step = calls < 10 || calls > 50 ? 200 : 500;
-  mp_sqlite_sleep(left * 1e6 < (double)step ? (int64_t)(left * 1e6) + 1 : step);
+  double step = calls < 10 || calls > 50 ? 200e-6 : 500e-6;
+  mp_sleep(left < step ? left : step);
   return 1;
 }
 
 /* ---- opening and closing ---- */
 
+#define LONGEST_FOLDER 4096 /* bytes */
+
+/* The folder of a path: itself without its last name, or the current one. */
+static void folder_of(const char *path, char folder[LONGEST_FOLDER]) {
+  const char *slash = mp_sqlite_last_slash(path);
+  size_t length = slash == NULL ? 0 : (size_t)(slash - path);
+  strcpy(folder, ".");
+  if (slash == NULL || length >= LONGEST_FOLDER) return;
+  if (length == 0) length = 1;
+  memcpy(folder, path, length);
+  folder[length] = '\0';
+}
+
 /* SQLite only says that a file cannot be opened. Finds out why. */
 static moonpad_status explain(const char *path, int number, moonpad_error *error) {
-  char folder[PATH_MAX] = ".", reason[128];
-  const char *slash = strrchr(path, '/');
-  size_t length = slash == NULL ? 0 : (size_t)(slash - path);
-  struct stat status;
-  if (slash != NULL && length < sizeof folder) {
-    memcpy(folder, path, length == 0 ? 1 : length);
-    folder[length == 0 ? 1 : length] = '\0';
-  }
-  if (stat(folder, &status) != 0) {
+  char folder[LONGEST_FOLDER], reason[128];
+  bool is_folder = false;
+  int64_t size;
+  folder_of(path, folder);
+  int why = mp_sqlite_look(folder, &is_folder, &size);
+  if (why != 0) {
     return mp_fail(error, MOONPAD_STORAGE, "%s: its folder %s cannot be used: %s", path, folder,
-                   mp_sqlite_system_message(errno, reason, sizeof reason));
+                   mp_system_message(why, reason, sizeof reason));
   }
-  if (!S_ISDIR(status.st_mode)) {
-    return mp_fail(error, MOONPAD_STORAGE, "%s: its folder %s is not a folder", path, folder);
-  }
-  if (stat(path, &status) == 0 && S_ISDIR(status.st_mode)) {
-    return mp_fail(error, MOONPAD_STORAGE, "%s: is a folder, not a file", path);
-  }
+  if (!is_folder) return mp_fail(error, MOONPAD_STORAGE, "%s: its folder %s is not a folder", path, folder);
+  why = mp_sqlite_look(path, &is_folder, &size);
+  if (why == 0 && is_folder) return mp_fail(error, MOONPAD_STORAGE, "%s: is a folder, not a file", path);
   /*
   ** A file that cannot be created: SQLite then tries to open it read-only, and reports the error of
   ** that, which is that it does not exist.
   */
-  if (stat(path, &status) != 0 && errno == ENOENT && faccessat(AT_FDCWD, folder, W_OK | X_OK, AT_EACCESS) != 0) {
+  int denied = mp_sqlite_is_absent(why) ? mp_sqlite_denied(folder, true) : 0;
+  if (denied != 0) {
     return mp_fail(error, MOONPAD_STORAGE, "%s: its folder %s cannot be written: %s", path, folder,
-                   mp_sqlite_system_message(errno, reason, sizeof reason));
+                   mp_system_message(denied, reason, sizeof reason));
   }
   return mp_fail(error, MOONPAD_STORAGE, "%s: cannot be opened: %s", path,
-                 mp_sqlite_system_message(number, reason, sizeof reason));
+                 mp_system_message(number, reason, sizeof reason));
 }
 
 static void harden(sqlite3 *db) {

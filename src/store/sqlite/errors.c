@@ -12,7 +12,7 @@ static moonpad_status io_error(mp_sqlite_connection *connection, int code, moonp
     return mp_fail(error, MOONPAD_CORRUPT, "%s: the file system is damaged", connection->path);
   default:
     return mp_fail(error, MOONPAD_STORAGE, "%s: disk I/O error%s%s", connection->path, number == 0 ? "" : ": ",
-                   number == 0 ? "" : mp_sqlite_system_message(number, reason, sizeof reason));
+                   number == 0 ? "" : mp_system_message(number, reason, sizeof reason));
   }
 }
 
@@ -39,7 +39,7 @@ static moonpad_status translate(mp_sqlite_connection *connection, int code, moon
     return mp_fail(error, MOONPAD_STORAGE, "%s: the file or its folder cannot be written", path);
   case SQLITE_CANTOPEN:
     return mp_fail(error, MOONPAD_STORAGE, "%s: the file, or the -wal and -shm files beside it, cannot be opened: %s",
-                   path, mp_sqlite_system_message(sqlite3_system_errno(connection->db), reason, sizeof reason));
+                   path, mp_system_message(sqlite3_system_errno(connection->db), reason, sizeof reason));
   case SQLITE_NOTADB:
     return mp_fail(error, MOONPAD_CORRUPT, "%s: not a database", path);
   case SQLITE_CORRUPT:

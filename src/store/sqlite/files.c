@@ -4,37 +4,12 @@
 ** opened later finds other files under the same paths. All three files count: commits that are in
 ** the WAL only are lost with it, and without the shared memory file others do not see our locks.
 */
-#ifndef _GNU_SOURCE
-#define _GNU_SOURCE /* for statx, where there is one */
-#endif
-#include <errno.h>
-#include <fcntl.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #include "base/error.h"
 #include "store/sqlite/sqlite.h"
 
 static const char *const suffixes[MP_SQLITE_FILES] = {"", "-wal", "-shm"};
-
-/*
-** Which file does this path name? 0, or errno. Not `stat`, which reads the times as well: Linux
-** then gives the next write to the file a timestamp of finer granularity, which made a commit with
-** durability "full" a third slower, as the WAL is written all the time.
-*/
-static int identify(const char *path, mp_sqlite_identity *identity) {
-#ifdef STATX_INO
-  struct statx found;
-  if (statx(AT_FDCWD, path, 0, STATX_INO | STATX_SIZE, &found) != 0) return errno;
-  uint64_t device = (uint64_t)found.stx_dev_major << 32 | found.stx_dev_minor;
-  *identity = (mp_sqlite_identity){device, found.stx_ino, found.stx_size};
-#else
-  struct stat found;
-  if (stat(path, &found) != 0) return errno;
-  *identity = (mp_sqlite_identity){(uint64_t)found.st_dev, (uint64_t)found.st_ino, (uint64_t)found.st_size};
-#endif
-  return 0;
-}
 
 static char *add_suffix(mp_env *env, const char *path, const char *suffix) {
   size_t length = strlen(path);
@@ -63,7 +38,7 @@ moonpad_status mp_sqlite_remember_files(mp_sqlite *store, moonpad_error *error) 
     file->path = add_suffix(store->env, store->path, suffixes[i]);
     if (file->path == NULL) return mp_no_memory(error);
     /* Fails when the VFS is not SQLite's own and keeps the file elsewhere. */
-    file->is_known = identify(file->path, &file->opened) == 0;
+    file->is_known = mp_sqlite_identify(file->path, &file->opened) == 0;
   }
   sqlite3_file_control(store->writer->db, "main", SQLITE_FCNTL_HAS_MOVED, &has_moved);
   if (!has_moved) return MOONPAD_OK;
@@ -85,14 +60,14 @@ static moonpad_status changed_error(const mp_sqlite *store, const mp_sqlite_file
                    "%s: another file has been put in its place since the service was opened: close the service",
                    file->path);
   }
-  if (number == ENOENT || number == ENOTDIR) {
+  if (mp_sqlite_is_absent(number)) {
     bool is_data = file == store->files;
     return mp_fail(error, MOONPAD_STORAGE, "%s: has been deleted or moved since the service was opened: %s", file->path,
                    is_data ? "put it back, or close the service" : "close the service and open it again");
   }
   char reason[128];
   return mp_fail(error, MOONPAD_STORAGE, "%s: cannot be found any more: %s", file->path,
-                 mp_sqlite_system_message(number, reason, sizeof reason));
+                 mp_system_message(number, reason, sizeof reason));
 }
 
 static moonpad_status check_paths(const mp_sqlite *store, size_t count, moonpad_error *error) {
@@ -100,7 +75,7 @@ static moonpad_status check_paths(const mp_sqlite *store, size_t count, moonpad_
   for (size_t i = 0; i < count; i++) {
     const mp_sqlite_file *file = &store->files[i];
     if (!file->is_known) continue;
-    int number = identify(file->path, &found);
+    int number = mp_sqlite_identify(file->path, &found);
     if (number != 0 || !is_same_file(&file->opened, &found)) return changed_error(store, file, number, error);
   }
   return MOONPAD_OK;
@@ -119,25 +94,19 @@ static bool has_foreign_wal(const mp_sqlite *store) {
   mp_sqlite_identity found;
   for (size_t i = 1; i < MP_SQLITE_FILES; i++) {
     const mp_sqlite_file *file = &store->files[i];
-    if (!file->is_known || identify(file->path, &found) != 0 || is_same_file(&file->opened, &found)) continue;
+    if (!file->is_known || mp_sqlite_identify(file->path, &found) != 0 || is_same_file(&file->opened, &found)) continue;
     /* A failed opening leaves an empty one. */
     if (found.size > 0) return true;
   }
   return false;
 }
 
-static bool is_later(struct timespec a, struct timespec b) {
-  return a.tv_sec != b.tv_sec ? a.tv_sec > b.tv_sec : a.tv_nsec > b.tv_nsec;
-}
-
 /*
 ** Whoever opens the file that has our path now takes our WAL for that file's, and writes to it.
-** Nobody has if the WAL was last written before that file got the path (which sets its ctime).
+** Nobody has if the WAL was last written before that file got the path.
 */
 static bool wal_may_be_shared(const mp_sqlite *store) {
-  struct stat data, wal;
-  if (stat(store->files[0].path, &data) != 0 || stat(store->files[1].path, &wal) != 0) return false;
-  return is_later(wal.st_mtim, data.st_ctim);
+  return mp_sqlite_written_since(store->files[1].path, store->files[0].path);
 }
 
 /*

@@ -4,8 +4,6 @@
 ** who wait then and commits once for all of them: with durability "full" it is the commit that
 ** costs, because it waits for the disk.
 */
-#include <sched.h>
-
 #include "base/error.h"
 #include "store/sqlite/sqlite.h"
 
@@ -27,7 +25,7 @@ struct mp_sqlite_request {
   moonpad_error *error;
   moonpad_status status;
   request_state state;
-  pthread_cond_t wake;     /* exists while it waits */
+  mp_condition wake;       /* exists while it waits */
   mp_sqlite_request *next; /* in the queue; then the next follower */
 };
 
@@ -134,9 +132,9 @@ static void wait_for_returning_writers(mp_sqlite *store, bool was_queued) {
   unsigned expected = was_queued ? store->waiting + store->last_batch : store->last_batch - 1;
   if (expected > LARGEST_BATCH - 1) expected = LARGEST_BATCH - 1;
   while (store->waiting < expected && mp_monotonic() < until) {
-    pthread_mutex_unlock(&store->mutex);
-    sched_yield();
-    pthread_mutex_lock(&store->mutex);
+    mp_mutex_unlock(&store->mutex);
+    mp_thread_yield();
+    mp_mutex_lock(&store->mutex);
   }
 }
 
@@ -161,7 +159,7 @@ static void wake_followers(mp_sqlite_request *leader) {
   for (mp_sqlite_request *request = leader->next; request != NULL;) {
     mp_sqlite_request *next = request->next;
     request->state = REQUEST_DONE;
-    pthread_cond_signal(&request->wake);
+    mp_condition_signal(&request->wake);
     request = next;
   }
 }
@@ -171,24 +169,24 @@ static void pass_lead(mp_sqlite *store) {
   if (store->first_waiting != NULL) {
     mp_sqlite_request *leader = dequeue(store);
     leader->state = REQUEST_LEADS;
-    pthread_cond_signal(&leader->wake);
+    mp_condition_signal(&leader->wake);
     return;
   }
   store->writing = false;
-  if (store->closing) pthread_cond_broadcast(&store->idle);
+  if (store->closing) mp_condition_broadcast(&store->idle);
 }
 
 static void wait_in_queue(mp_sqlite *store, mp_sqlite_request *request) {
-  pthread_cond_init(&request->wake, NULL);
+  mp_condition_init(&request->wake);
   enqueue(store, request);
-  while (request->state <= REQUEST_FOLLOWS) pthread_cond_wait(&request->wake, &store->mutex);
-  pthread_cond_destroy(&request->wake);
+  while (request->state <= REQUEST_FOLLOWS) mp_condition_wait(&request->wake, &store->mutex);
+  mp_condition_destroy(&request->wake);
 }
 
 static moonpad_status submit(mp_sqlite *store, mp_sqlite_request *request) {
-  pthread_mutex_lock(&store->mutex);
+  mp_mutex_lock(&store->mutex);
   if (store->closing) {
-    pthread_mutex_unlock(&store->mutex);
+    mp_mutex_unlock(&store->mutex);
     return mp_sqlite_closed(request->error);
   }
   bool must_wait = store->writing;
@@ -199,14 +197,14 @@ static moonpad_status submit(mp_sqlite *store, mp_sqlite_request *request) {
     request->state = REQUEST_LEADS;
   }
   if (request->state == REQUEST_LEADS) collect_followers(store, request, must_wait);
-  pthread_mutex_unlock(&store->mutex);
+  mp_mutex_unlock(&store->mutex);
   if (request->state == REQUEST_DONE) return request->status;
 
   run_batch(store->writer, request);
-  pthread_mutex_lock(&store->mutex);
+  mp_mutex_lock(&store->mutex);
   wake_followers(request);
   pass_lead(store);
-  pthread_mutex_unlock(&store->mutex);
+  mp_mutex_unlock(&store->mutex);
   return request->status;
 }
 

@@ -1,8 +1,5 @@
 /* From a URL to an open store; closing and freeing it. */
-#include <errno.h>
-#include <fcntl.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/error.h"
 #include "base/utf8.h"
@@ -57,11 +54,6 @@ static moonpad_status resolve_path(mp_sqlite *store, moonpad_error *error) {
   return MOONPAD_OK;
 }
 
-/* The error number with which the access is denied; 0: it is allowed. */
-static int check_access(const char *path, int mode) {
-  return faccessat(AT_FDCWD, path, mode, AT_EACCESS) == 0 ? 0 : errno;
-}
-
 /*
 ** Reading alone needs the WAL and the locks too: without them it would miss what others write, or
 ** see half of it.
@@ -69,25 +61,23 @@ static int check_access(const char *path, int mode) {
 static moonpad_status check_writable(mp_sqlite *store, moonpad_error *error) {
   char reason[128];
   if (sqlite3_db_readonly(store->writer->db, "main") == 1) {
-    int number = check_access(store->path, W_OK);
-    if (number == 0 || strerror_r(number, reason, sizeof reason) != 0) strcpy(reason, "as SQLite says");
+    int number = mp_sqlite_denied(store->path, false);
     return mp_fail(error, MOONPAD_STORAGE,
                    "%s: the file is read-only (%s), and even reading it needs the -wal and -shm files beside it to be "
                    "written: use a copy",
-                   store->path, reason);
+                   store->path, number == 0 ? "as SQLite says" : mp_system_message(number, reason, sizeof reason));
   }
-  char *slash = strrchr(store->path, '/');
+  char *slash = mp_sqlite_last_slash(store->path);
   if (slash == NULL) return MOONPAD_OK;
   char saved = slash[1];
   slash[1] = '\0';
-  int number = check_access(store->path, W_OK | X_OK);
+  int number = mp_sqlite_denied(store->path, true);
   slash[1] = saved;
   if (number == 0) return MOONPAD_OK;
-  if (strerror_r(number, reason, sizeof reason) != 0) reason[0] = '\0';
   return mp_fail(
       error, MOONPAD_STORAGE,
       "%s: its folder cannot be written (%s), which the -wal and -shm files need, even for reading: use a copy",
-      store->path, reason);
+      store->path, mp_system_message(number, reason, sizeof reason));
 }
 
 static moonpad_status open_file(mp_sqlite *store, moonpad_error *error) {
@@ -116,22 +106,22 @@ static moonpad_status open_file(mp_sqlite *store, moonpad_error *error) {
 
 void mp_sqlite_close(mp_store *base) {
   mp_sqlite *store = (mp_sqlite *)base;
-  pthread_mutex_lock(&store->mutex);
+  mp_mutex_lock(&store->mutex);
   bool first = !store->closing;
   store->closing = true;
   while (first ? store->writing || store->calls > 0 : !store->closed) {
-    pthread_cond_wait(&store->idle, &store->mutex);
+    mp_condition_wait(&store->idle, &store->mutex);
   }
-  pthread_mutex_unlock(&store->mutex);
+  mp_mutex_unlock(&store->mutex);
   if (!first) return;
   mp_sqlite_close_readers(store);
   mp_sqlite_write_back_moved_file(store);
   mp_sqlite_disconnect(store->writer);
   store->writer = NULL;
-  pthread_mutex_lock(&store->mutex);
+  mp_mutex_lock(&store->mutex);
   store->closed = true;
-  pthread_cond_broadcast(&store->idle);
-  pthread_mutex_unlock(&store->mutex);
+  mp_condition_broadcast(&store->idle);
+  mp_mutex_unlock(&store->mutex);
 }
 
 static void free_store(mp_store *base) {
@@ -139,8 +129,8 @@ static void free_store(mp_store *base) {
   mp_env *env = store->env;
   mp_sqlite_disconnect(store->writer);
   mp_sqlite_free_files(store);
-  pthread_cond_destroy(&store->idle);
-  pthread_mutex_destroy(&store->mutex);
+  mp_condition_destroy(&store->idle);
+  mp_mutex_destroy(&store->mutex);
   mp_release(env, store->path);
   mp_release(env, store);
   mp_env_release(env);
@@ -171,8 +161,8 @@ static mp_sqlite *new_store(mp_env *env, moonpad_string path, const moonpad_opti
   store->env = mp_env_retain(env);
   store->durability = options->durability;
   store->busy_timeout_ms = options->busy_timeout_ms;
-  pthread_mutex_init(&store->mutex, NULL);
-  pthread_cond_init(&store->idle, NULL);
+  mp_mutex_init(&store->mutex);
+  mp_condition_init(&store->idle);
   return store;
 }
 

@@ -5,18 +5,18 @@
 #define MAX_FREE_READERS 8
 
 moonpad_status mp_sqlite_begin_call(mp_sqlite *store, moonpad_error *error) {
-  pthread_mutex_lock(&store->mutex);
+  mp_mutex_lock(&store->mutex);
   bool closing = store->closing;
   if (!closing) store->calls++;
-  pthread_mutex_unlock(&store->mutex);
+  mp_mutex_unlock(&store->mutex);
   return closing ? mp_sqlite_closed(error) : MOONPAD_OK;
 }
 
 void mp_sqlite_end_call(mp_sqlite *store) {
-  pthread_mutex_lock(&store->mutex);
+  mp_mutex_lock(&store->mutex);
   store->calls--;
-  if (store->closing && store->calls == 0) pthread_cond_broadcast(&store->idle);
-  pthread_mutex_unlock(&store->mutex);
+  if (store->closing && store->calls == 0) mp_condition_broadcast(&store->idle);
+  mp_mutex_unlock(&store->mutex);
 }
 
 static moonpad_status open_reader(mp_sqlite *store, mp_sqlite_connection **reader, moonpad_error *error) {
@@ -32,7 +32,7 @@ static moonpad_status open_reader(mp_sqlite *store, mp_sqlite_connection **reade
 
 /* As mp_sqlite_begin_call, and takes a connection from the pool, or opens one. */
 static moonpad_status take_reader(mp_sqlite *store, mp_sqlite_connection **reader, moonpad_error *error) {
-  pthread_mutex_lock(&store->mutex);
+  mp_mutex_lock(&store->mutex);
   bool closing = store->closing;
   *reader = closing ? NULL : store->free_readers;
   if (!closing) store->calls++;
@@ -40,7 +40,7 @@ static moonpad_status take_reader(mp_sqlite *store, mp_sqlite_connection **reade
     store->free_readers = (*reader)->next;
     store->free_reader_count--;
   }
-  pthread_mutex_unlock(&store->mutex);
+  mp_mutex_unlock(&store->mutex);
   if (closing) return mp_sqlite_closed(error);
   if (*reader != NULL) return MOONPAD_OK;
   moonpad_status status = open_reader(store, reader, error);
@@ -50,16 +50,16 @@ static moonpad_status take_reader(mp_sqlite *store, mp_sqlite_connection **reade
 
 static void return_reader(mp_sqlite *store, mp_sqlite_connection *reader) {
   bool usable = sqlite3_get_autocommit(reader->db) != 0;
-  pthread_mutex_lock(&store->mutex);
+  mp_mutex_lock(&store->mutex);
   bool keep = usable && store->free_reader_count < MAX_FREE_READERS;
   if (keep) {
     reader->next = store->free_readers;
     store->free_readers = reader;
     store->free_reader_count++;
     store->calls--;
-    if (store->closing && store->calls == 0) pthread_cond_broadcast(&store->idle);
+    if (store->closing && store->calls == 0) mp_condition_broadcast(&store->idle);
   }
-  pthread_mutex_unlock(&store->mutex);
+  mp_mutex_unlock(&store->mutex);
   if (keep) return;
   mp_sqlite_disconnect(reader);
   mp_sqlite_end_call(store);

@@ -23,7 +23,6 @@
 **   columns.
 */
 #include <string.h>
-#include <sys/stat.h>
 
 #include "base/error.h"
 #include "store/sqlite/sqlite.h"
@@ -143,12 +142,13 @@ static uint32_t big_endian(const unsigned char *bytes) {
 static bool has_journal(const char *path) {
   static const char *const suffixes[] = {"-wal", "-journal"};
   char name[4096];
-  struct stat status;
+  bool is_folder;
+  int64_t size;
   for (size_t i = 0; i < 2; i++) {
     if (strlen(path) + strlen(suffixes[i]) >= sizeof name) return true;
     strcpy(name, path);
     strcat(name, suffixes[i]);
-    if (stat(name, &status) == 0 && status.st_size > 0) return true;
+    if (mp_sqlite_look(name, &is_folder, &size) == 0 && size > 0) return true;
   }
   return false;
 }
@@ -169,13 +169,14 @@ static moonpad_status read_header(mp_sqlite_connection *connection, unsigned cha
                                   moonpad_error *error) {
   sqlite3_file *file = NULL;
   sqlite3_int64 bytes = 0;
-  struct stat status;
+  bool is_folder;
+  int64_t seen;
   memset(header, 0, HEADER_BYTES);
   int code = sqlite3_file_control(connection->db, "main", SQLITE_FCNTL_FILE_POINTER, &file);
   if (code == SQLITE_OK) code = file->pMethods->xFileSize(file, &bytes);
   if (code == SQLITE_OK && bytes >= HEADER_BYTES) code = file->pMethods->xRead(file, header, HEADER_BYTES, 0);
   /* SQLite reports one byte as none, because of an old bug of some file systems. */
-  if (bytes == 0 && stat(connection->path, &status) == 0) bytes = status.st_size;
+  if (bytes == 0 && mp_sqlite_look(connection->path, &is_folder, &seen) == 0) bytes = seen;
   *size = bytes;
   return code == SQLITE_OK ? MOONPAD_OK : mp_sqlite_fail(connection, code, error);
 }
@@ -207,7 +208,7 @@ moonpad_status mp_sqlite_check_header(mp_sqlite_connection *connection, moonpad_
     if (status != MOONPAD_OK || size == 0) return status;
     status = check_header_bytes(connection, header, size, error);
     if (status != MOONPAD_OK || journaled || !is_truncated(header, size)) return status;
-    mp_sqlite_sleep(4000);
+    mp_sleep(4e-3);
   }
   return mp_fail(error, MOONPAD_CORRUPT, "%s: the database is damaged: the file is cut short at %lld bytes",
                  connection->path, (long long)size);
@@ -318,7 +319,7 @@ static moonpad_status use_wal(mp_sqlite_connection *connection, moonpad_error *e
       return mp_fail(error, MOONPAD_STORAGE,
                      "%s: this file system cannot hold a database in WAL mode (a network folder?)", connection->path);
     }
-    mp_sqlite_sleep(1000);
+    mp_sleep(1e-3);
   }
 }
 

@@ -33,12 +33,12 @@
 #ifndef MP_STORE_SQLITE_SQLITE_H
 #define MP_STORE_SQLITE_SQLITE_H
 
-#include <pthread.h>
 #include <sqlite3.h>
 
-#include "base/condition.h"
 #include "base/number.h"
+#include "base/platform.h"
 #include "store/parts.h"
+#include "store/sqlite/system.h"
 
 typedef enum mp_sqlite_statement_id {
   MP_SQL_BEGIN_READ,
@@ -166,13 +166,6 @@ typedef struct mp_sqlite_connection {
   struct mp_sqlite_connection *next; /* in the pool */
 } mp_sqlite_connection;
 
-/* Two paths with equal device and number name the same file. */
-typedef struct mp_sqlite_identity {
-  uint64_t device;
-  uint64_t number;
-  uint64_t size; /* in bytes; no part of the identity */
-} mp_sqlite_identity;
-
 typedef struct mp_sqlite_file {
   char *path;
   mp_sqlite_identity opened; /* the file that had this path when the store was opened */
@@ -191,9 +184,9 @@ struct mp_sqlite {
   int64_t busy_timeout_ms;
   mp_sqlite_connection *writer; /* used by whoever has set `writing` */
 
-  pthread_mutex_t mutex; /* guards what follows */
+  mp_mutex mutex; /* guards what follows */
   /* Signalled when no call is under way any more, and when closing is done. */
-  pthread_cond_t idle;
+  mp_condition idle;
   mp_sqlite_request *first_waiting; /* the queue of transactions that write */
   mp_sqlite_request *last_waiting;
   unsigned waiting; /* length of the queue */
@@ -239,12 +232,6 @@ moonpad_status mp_sqlite_check_files(const mp_sqlite *store, moonpad_error *erro
 ** the WAL back into it. Otherwise the WAL would be applied to whatever file gets the path next.
 */
 void mp_sqlite_write_back_moved_file(mp_sqlite *store);
-
-/* ---- system.c ---- */
-
-void mp_sqlite_sleep(int64_t microseconds);
-/* The system's text for an error number; in `buffer`, or a constant. */
-const char *mp_sqlite_system_message(int number, char *buffer, size_t size);
 
 /* ---- errors.c ---- */
 

@@ -1,0 +1,13 @@
+/* For a test that starts threads, or waits for a worker, in a program that has others as well. */
+#ifndef NEEDS_THREADS_H
+#define NEEDS_THREADS_H
+
+#include "base/platform.h"
+
+/* Skips the test in a build without threads. */
+#define NEEDS_THREADS()                                                                                                \
+  do {                                                                                                                 \
+    if (!MP_HAS_THREADS) skip();                                                                                       \
+  } while (0)
+
+#endif
