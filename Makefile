@@ -7,6 +7,7 @@
 #
 # Nothing is written outside $(BUILD). Another build folder, other flags or another compiler:
 #   make BUILD=build-asan SANITIZE=address,undefined CC=gcc CFLAGS="-O1 -g"
+# AMALGAMATION=1 builds the libraries and the module of the two files of `make amalgamation`.
 # A change of flags or of the list of files rebuilds what depends on it.
 
 BUILD ?= build
@@ -50,6 +51,7 @@ SONAME := libmoonpad.so.0
 
 LIBRARY_SOURCES := $(sort $(wildcard src/base/*.c src/core/*.c src/service/*.c src/service/*/*.c \
                    src/store/*.c src/store/memory/*.c src/store/sqlite/*.c))
+HEADERS := $(sort $(wildcard include/*.h src/*/*.h src/*/*/*.h))
 MODULE_SOURCES := $(sort $(wildcard src/lua/*.c src/lua/*/*.c))
 LUA_FILES := $(sort $(shell find lua/moonpad -name '*.lua' 2>/dev/null))
 TEST_SOURCES := $(sort $(wildcard spec/c/test_*.c))
@@ -58,8 +60,14 @@ CLUSTER_SOURCES := $(sort $(wildcard spec/c/cluster_*.c))
 TEST_SUPPORT := $(filter-out $(TEST_SOURCES) $(CLUSTER_SOURCES),$(sort $(wildcard spec/c/*.c)))
 
 objects = $(patsubst %.c,$(BUILD)/obj/%.o,$(1))
+AMALGAMATED := $(patsubst %,$(BUILD)/amalgamation/%,moonpad.c moonpad.h moonpad_lua.c moonpad_lua.h)
+ifdef AMALGAMATION
+LIBRARY_OBJECTS := $(call objects,$(BUILD)/amalgamation/moonpad.c)
+MODULE_OBJECTS := $(call objects,$(BUILD)/amalgamation/moonpad_lua.c)
+else
 LIBRARY_OBJECTS := $(call objects,$(LIBRARY_SOURCES))
 MODULE_OBJECTS := $(call objects,$(MODULE_SOURCES) $(BUILD)/lua_sources.c)
+endif
 EXAMPLE_PROGRAMS := $(patsubst %.c,$(BUILD)/%,$(sort $(wildcard examples/*.c)))
 TEST_PROGRAMS := $(patsubst %.c,$(BUILD)/%,$(TEST_SOURCES))
 CLUSTER_PROGRAMS := $(patsubst %.c,$(BUILD)/%,$(CLUSTER_SOURCES))
@@ -139,8 +147,8 @@ say = @$(if $(V),:,printf '  %-8s %s\n')
 .DEFAULT_GOAL := all
 .DELETE_ON_ERROR:
 .SECONDARY:
-.PHONY: all lib examples tests clusters objects fuzzers demo test test-lua test-c check fuzz soak format deps bench \
-        clean help reference have-lua FORCE \
+.PHONY: all lib amalgamation examples tests clusters objects fuzzers demo test test-lua test-c check fuzz soak \
+        format deps bench clean help reference have-lua FORCE \
         left-out install install-lib install-lua install-doc uninstall
 
 # ---- What users ask for ----
@@ -247,6 +255,26 @@ $(BUILD)/lua_sources.c: scripts/embed_lua.lua $(LUA_FILES) FORCE
 	@mkdir -p $(@D)
 	@$(LUA) scripts/embed_lua.lua $@ lua $(LUA_FILES)
 
+# ---- Two files for hosts that take moonpad into their own build: docs/embedding.md ----
+
+# Artifacts and memories, which elsewhere are a module of their own, are inside the second.
+$(BUILD)/amalgamation/moonpad.c: $(LIBRARY_SOURCES)
+$(BUILD)/amalgamation/moonpad_lua.c: $(MODULE_SOURCES) $(BUILD)/lua_sources.c \
+	$(filter-out %/lua_server_module.c,$(AGENT_STORES_SOURCES))
+$(BUILD)/amalgamation/%.c: scripts/amalgamate.lua $(HEADERS) $(BUILD)/sources
+	@mkdir -p $(@D)
+	$(say) JOIN $@
+	$(Q)$(LUA) scripts/amalgamate.lua $@ $(filter %.c,$^)
+
+$(BUILD)/amalgamation/%.h: include/%.h
+	@mkdir -p $(@D)
+	@cp $< $@
+
+# What is local to one file there may shadow what is local to another.
+$(BUILD)/obj/$(BUILD)/amalgamation/%.o: private WARNINGS = -Wall -Wextra $(if $(WERROR),-Werror)
+
+amalgamation: $(AMALGAMATED) ## moonpad in two C files and two headers, in $(BUILD)/amalgamation
+
 # SCRIPT.lua becomes the string mp_redis_lua_SCRIPT.
 $(BUILD)/%.c: %.lua $(BUILD)/flags
 	@mkdir -p $(@D)
@@ -307,13 +335,20 @@ $(BUILD)/libmoonpad_lua.a: $(MODULE_OBJECTS) $(BUILD)/sources
 	@rm -f $@
 	$(Q)$(AR) rcs $@ $(MODULE_OBJECTS)
 
-# The same with the C library inside, as it is installed: build systems that sort libraries as they
-# like, as CMake does, have nothing to sort.
-$(BUILD)/whole/libmoonpad_lua.a: $(MODULE_OBJECTS) $(LIBRARY_OBJECTS) $(BUILD)/sources
+# The same with the C library, artifacts and memories inside, as it is installed: build systems that
+# sort libraries as they like, as CMake does, have nothing to sort.
+WHOLE_OBJECTS := $(LIBRARY_OBJECTS) $(if $(AMALGAMATION),$(MODULE_OBJECTS),$(BUILD)/obj/whole/embed.o \
+                 $(filter-out %/src/lua/embed.o,$(MODULE_OBJECTS)) $(AGENT_STORES_OBJECTS))
+$(BUILD)/obj/whole/embed.o: src/lua/embed.c $(BUILD)/flags | have-lua
+	@mkdir -p $(@D)
+	$(say) CC $<
+	$(Q)$(COMPILE) $(LUA_CFLAGS) -DMOONPAD_AGENT_STORES_INSIDE -MMD -MP -c -o $@ $<
+
+$(BUILD)/whole/libmoonpad_lua.a: $(WHOLE_OBJECTS) $(BUILD)/sources
 	@mkdir -p $(@D)
 	$(say) AR $@
 	@rm -f $@
-	$(Q)$(AR) rcs $@ $(MODULE_OBJECTS) $(LIBRARY_OBJECTS)
+	$(Q)$(AR) rcs $@ $(WHOLE_OBJECTS)
 
 # It brings what it needs of the library, as the core does, so that neither needs the other's
 # symbols.
@@ -418,7 +453,8 @@ $(BUILD)/spec/c/test_lua_%: $(BUILD)/obj/spec/c/test_lua_%.o $(TEST_OBJECTS) $(B
 	$(say) LINK $@
 	$(Q)$(LINK) -Wl,-E -o $@ $(filter %.o %.a,$^) $(TEST_LIBS) $(LUA_LIBS) $(LIBS)
 
-$(BUILD)/spec/c/test_lua_agent_stores: $(AGENT_STORES_OBJECTS) $(SERVER_AGENT_OBJECTS)
+$(BUILD)/spec/c/test_lua_agent_stores: $(SERVER_AGENT_OBJECTS) $(if $(AMALGAMATION),\
+	$(call objects,src/agent_stores/lua_server_module.c),$(AGENT_STORES_OBJECTS))
 $(BUILD)/spec/c/test_process: $(filter-out %/module.o,$(PROCESS_OBJECTS))
 $(BUILD)/spec/c/test_server: $(filter-out %/module.o,$(SERVER_OBJECTS))
 $(BUILD)/spec/c/test_server: private LIBS += $(SERVER_LIBS)
@@ -511,6 +547,10 @@ install-lib: lib $(BUILD)/whole/libmoonpad_lua.a $(STORE_LIBRARIES) ## the heade
 	@ln -sf $(SONAME) '$(DESTDIR)$(LIBDIR)/libmoonpad.so'
 	@$(call pc,)
 	@$(call pc,-lua)
+	@$(INSTALL) -d '$(DESTDIR)$(LIBDIR)/cmake/moonpad'
+	@for file in moonpadConfig moonpadConfigVersion; do \
+		sed -e 's|@VERSION@|$(VERSION)|' -e 's/@THREADS@\|@SQLITE@/ON/' $$file.cmake.in \
+			> '$(DESTDIR)$(LIBDIR)/cmake/moonpad'/$$file.cmake || exit 1; done
 	@$(if $(POSTGRES_LIBS),$(call pc,-postgres))
 	@$(if $(MYSQL_LIBS),$(call pc,-mysql))
 	@$(if $(REDIS_LIBS),$(call pc,-redis))
@@ -528,7 +568,9 @@ install-doc: all ## the documentation, the licence, the examples and the complet
 	@$(INSTALL) -d '$(DESTDIR)$(DOCDIR)/docs' '$(DESTDIR)$(DOCDIR)/examples' '$(DESTDIR)$(COMPLETIONDIR)'
 	@$(INSTALL) -m 644 README.md CHANGELOG.md LICENSE '$(DESTDIR)$(DOCDIR)'
 	@$(INSTALL) -m 644 docs/* '$(DESTDIR)$(DOCDIR)/docs'
-	@$(INSTALL) -m 644 examples/*.c examples/*.lua examples/*.txt '$(DESTDIR)$(DOCDIR)/examples'
+	@$(INSTALL) -m 644 examples/*.c examples/*.cpp examples/*.lua examples/*.txt '$(DESTDIR)$(DOCDIR)/examples'
+	@for file in examples/cmake/*/CMakeLists.txt; do \
+		$(INSTALL) -D -m 644 $$file '$(DESTDIR)$(DOCDIR)'/$$file || exit 1; done
 	@MOONPAD_BUILD='$(abspath $(BUILD))' bin/moonpad completion bash > '$(DESTDIR)$(COMPLETIONDIR)/moonpad' || \
 		rm -f '$(DESTDIR)$(COMPLETIONDIR)/moonpad'
 
@@ -540,5 +582,6 @@ uninstall: ## removes what `make install` with the same variables has put there
 	      '$(DESTDIR)$(LIBDIR)/libmoonpad_mysql.a' '$(DESTDIR)$(PKGCONFIGDIR)/moonpad-mysql.pc' \
 	      '$(DESTDIR)$(LIBDIR)/libmoonpad_redis.a' '$(DESTDIR)$(PKGCONFIGDIR)/moonpad-redis.pc'
 	rm -f '$(DESTDIR)$(PKGCONFIGDIR)/moonpad.pc' '$(DESTDIR)$(PKGCONFIGDIR)/moonpad-lua.pc' '$(DESTDIR)$(BINDIR)/moonpad'
+	rm -rf '$(DESTDIR)$(LIBDIR)/cmake/moonpad'
 	rm -rf '$(DESTDIR)$(LUA_LMOD)/moonpad' '$(DESTDIR)$(LUA_CMOD)/moonpad' '$(DESTDIR)$(DOCDIR)'
 	rm -f '$(DESTDIR)$(COMPLETIONDIR)/moonpad'

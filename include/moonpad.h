@@ -197,13 +197,13 @@ typedef struct moonpad_value {
 static inline moonpad_value moonpad_null_value(void) {
   moonpad_value value;
   value.type = MOONPAD_NULL;
-  value.as.integer = 0;
+  value.as.text.data = NULL;
+  value.as.text.length = 0;
   return value;
 }
 static inline moonpad_value moonpad_boolean(bool boolean) {
-  moonpad_value value;
+  moonpad_value value = moonpad_null_value();
   value.type = MOONPAD_BOOLEAN;
-  value.as.integer = 0;
   value.as.boolean = boolean;
   return value;
 }

@@ -7,9 +7,9 @@
 # Some tests take turns where each takes many times as long, so that all is over in time:
 #   - gc, asan, redis-cluster: of what a spec file repeats on each store and in each way, one
 #     variant, which spec/support/turns.lua chooses.
-#   - gc, redis-cluster: what is not close to C, one file in four.
+#   - gc, redis-cluster: what is not close to C, one file in eight.
 #   - gc: of many cases of one kind, one in seven, which spec/support/checks.lua chooses.
-#   - asan: the specs of the command, and the C programs that take longest, one in four.
+#   - asan: the specs of the command, and the C programs that take longest, one in eight.
 #   - asan, valgrind: each C program on one of the servers; of many faults of one kind, one in so
 #     many, which spec/c/fault_steps.h chooses.
 #   - valgrind or tsan; valgrind: one program in eight.
@@ -32,7 +32,7 @@ mkdir -p "$results"
 # The builds below are runs of make of their own.
 unset MAKEFLAGS MAKELEVEL MFLAGS
 
-# Parts of four or eight, five stores, three ways; and two halves, valgrind and tsan.
+# Parts of eight, five stores, three ways; and two halves, valgrind and tsan.
 TURNS=120
 
 turn_of_commit() {
@@ -205,8 +205,8 @@ close_to_c="append_spec async_spec binding_spec closing_spec codec_spec conflict
   state_values_spec template_spec update_session_spec"
 # The command, as processes of its own. They take long, and call the same C.
 command_specs="cli_commands_spec cli_servers_spec cli_conversation_spec cli_spec cli_talk_spec"
-# What takes longest comes first in these, so that each part of four takes about as long as the
-# others.
+# What takes longest comes first in these, so that each part of eight takes about as long as
+# the others.
 # shared_tables_spec has four parts of its own.
 lua_in_turns="$(others "nesting_spec copy_spec models_answers_spec tool_conflicts_spec models_anthropic_spec \
   models_openai_spec models_gemini_spec models_recorded_spec models_responses_spec confirmation_property_spec \
@@ -233,7 +233,7 @@ tsan_build() {
   build_in tsan CC=gcc WERROR= SANITIZE=thread CFLAGS="-O1 -g" $(printf "$build/check/tsan/spec/c/%s " $threaded)
 }
 
-asan_build() { build_in asan CC=gcc WERROR= SANITIZE=address,undefined CFLAGS="-O1 -g" all tests; }
+asan_build() { build_in asan AMALGAMATION=1 CC=gcc WERROR= SANITIZE=address,undefined CFLAGS="-O1 -g" all tests; }
 
 # In a copy, because LuaRocks builds in the tree, and without a network: the rock must not ask for
 # one.
@@ -339,6 +339,10 @@ LUA
   fi
 }
 
+amalgamation() { mkdir "$temporary/one" && scripts/check_amalgamation.sh "$build" "$temporary/one"; }
+
+cmake_projects() { mkdir "$temporary/cmake" && scripts/check_cmake.sh "$build" "$temporary/cmake"; }
+
 guide() { lua5.4 scripts/check_doc_examples.lua "$build" docs/c.md; }
 
 abi() { mkdir "$temporary/abi" && scripts/check_abi.sh "$build" "$temporary/abi"; }
@@ -408,6 +412,8 @@ make -j"$jobs" BUILD="$build" all tests clusters >"$results/check-build.log" 2>&
 check gcc "no warning from gcc" warnings_gcc
 check clang "no warning from clang" warnings_clang
 check_beside rockspec "the rockspec builds and installs without a network" rockspec
+check_beside amalgamation "moonpad in two files compiles without flags, and runs" amalgamation
+check_beside cmake "projects built with CMake take moonpad in three ways" cmake_projects
 check_beside abi "programs built with an older or newer header run with this library" abi
 check_beside format "C files are formatted as .clang-format says, and no line is too long" format
 check_beside lint "no warning from luacheck" lint
@@ -432,7 +438,7 @@ check fuzz "random input finds nothing in the fuzz targets" fuzz
 # Valgrind runs one thread at a time; left to itself it may run the same one for ever, while others
 # wait for their turn.
 if half_is_due 0; then
-  tests valgrind -b "$build" -t "$turn" -p "$valgrind_in_turns" -n 8 \
+  tests valgrind -b "$build" -t "$turn" -p "$valgrind_in_turns" \
     -w "valgrind -q --fair-sched=yes --leak-check=full --suppressions=spec/valgrind.supp \
       --errors-for-leak-kinds=definite,indirect,possible --error-exitcode=99" c
 fi

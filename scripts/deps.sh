@@ -15,7 +15,7 @@ if [ "${1:-}" = check ]; then
   # chromium: the web pages are tried in it.
   # libc6-dbg: valgrind needs the symbols of the dynamic linker. libclang-rt-dev: what clang's
   # fuzzer and sanitizers link.
-  packages="$packages g++ clang libclang-rt-dev clang-format valgrind libc6-dbg lua-check luarocks \
+  packages="$packages g++ cmake clang libclang-rt-dev clang-format valgrind libc6-dbg lua-check luarocks \
     chromium galera-4 iproute2"
   # A newer Node.js than Debian's comes with npm, and in a package of another name.
   command -v node >/dev/null && command -v npm >/dev/null || packages="$packages nodejs npm"

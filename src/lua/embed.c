@@ -8,6 +8,11 @@
 
 #include "moonpad_lua.h"
 
+/* In a library that a program links as a whole; elsewhere a module of its own. */
+#if defined(MOONPAD_AGENT_STORES_INSIDE)
+int luaopen_moonpad_agent_stores_core(lua_State *L);
+#endif
+
 /* ---- The module with its Lua files compiled in ---- */
 
 /* Runs one compiled-in file as `require` would: upvalue 1 is its entry. */
@@ -23,26 +28,31 @@ static int load_source(lua_State *L) {
   return 1;
 }
 
-static void preload(lua_State *L, const char *module, const mp_lua_source *source) {
-  if (lua_getfield(L, -1, module) == LUA_TNIL) {
-    if (source != NULL) {
-      lua_pushlightuserdata(L, (void *)(uintptr_t)source);
-      lua_pushcclosure(L, load_source, 1);
-    } else {
-      lua_pushcfunction(L, luaopen_moonpad_core);
-    }
-    lua_setfield(L, -3, module);
-  }
+/* With package.preload and a loader at the top: takes the loader, unless the host has given one. */
+static void preload(lua_State *L, const char *module) {
+  bool is_given = lua_getfield(L, -2, module) != LUA_TNIL;
   lua_pop(L, 1);
+  if (is_given) {
+    lua_pop(L, 1);
+  } else {
+    lua_setfield(L, -2, module);
+  }
 }
 
 int luaopen_moonpad(lua_State *L) {
   luaL_checkversion(L);
   luaL_getsubtable(L, LUA_REGISTRYINDEX, LUA_PRELOAD_TABLE);
-  preload(L, "moonpad.core", NULL);
+  lua_pushcfunction(L, luaopen_moonpad_core);
+  preload(L, "moonpad.core");
+#if defined(MOONPAD_AGENT_STORES_INSIDE)
+  lua_pushcfunction(L, luaopen_moonpad_agent_stores_core);
+  preload(L, "moonpad.agent_stores_core");
+#endif
   const mp_lua_source *facade = NULL;
   for (const mp_lua_source *source = mp_lua_sources; source->module != NULL; source++) {
-    preload(L, source->module, source);
+    lua_pushlightuserdata(L, (void *)(uintptr_t)source);
+    lua_pushcclosure(L, load_source, 1);
+    preload(L, source->module);
     if (strcmp(source->module, "moonpad") == 0) facade = source;
   }
   if (facade == NULL) return luaL_error(L, "moonpad: built without its Lua files");

@@ -170,7 +170,7 @@ static moonpad_status read_header(mp_sqlite_connection *connection, unsigned cha
   sqlite3_file *file = NULL;
   sqlite3_int64 bytes = 0;
   bool is_folder;
-  int64_t seen;
+  int64_t seen = 0;
   memset(header, 0, HEADER_BYTES);
   int code = sqlite3_file_control(connection->db, "main", SQLITE_FCNTL_FILE_POINTER, &file);
   if (code == SQLITE_OK) code = file->pMethods->xFileSize(file, &bytes);
