@@ -1,7 +1,7 @@
 #!/bin/bash
 # Runs the Lua specs and the C tests of a build folder and records the counts.
 #   scripts/run_tests.sh [-b BUILD] [-r RESULTS] [-l LABEL] [-w LAUNCHER] [-o NAMES] [-c] [-g]
-#                        [-s] [-t TURN [-p NAMES [-n PARTS]]] lua|c|peers|clusters...
+#                        [-s] [-t TURN [-p NAMES]] lua|c|peers|clusters...
 # `peers` are the specs that talk to programs of others, `clusters` the C tests that start clusters
 # of servers: scripts/deps.sh check installs what they need.
 # Each spec file and each C test program is a process of its own. Two for each of JOBS (all
@@ -22,18 +22,20 @@
 #        it, or with "all", everything. With -g it also says which of many like cases are tried
 #        (spec/support/checks.lua), and in C tests which of many faults (spec/c/fault_steps.h):
 #        there "all" is each one, and without -t it is turn 0
-#   -p   these files take turns as well, one in PARTS (four) of them each time
+#   -p   these files take turns as well, one in PARTS of them each time
 set -u
 # The specs talk to servers on this machine, whatever proxy its user has.
 export no_proxy=127.0.0.1,localhost NO_PROXY=127.0.0.1,localhost
 cd "$(dirname "$0")/.." || exit 1
 
 build=build results="" label=test launcher="" sanitized="" only="" on_cluster="" turn=all faults=0
-parted="" part_count=4
-while getopts b:r:l:w:o:t:p:n:cgs option; do
+parted=""
+# scripts/check.sh says why it is eight.
+PARTS=8
+while getopts b:r:l:w:o:t:p:cgs option; do
   case $option in
     b) build=$OPTARG ;; r) results=$OPTARG ;; l) label=$OPTARG ;; w) launcher=$OPTARG ;; o) only=$OPTARG ;;
-    t) turn=$OPTARG faults=$OPTARG ;; p) parted=$OPTARG ;; n) part_count=$OPTARG ;;
+    t) turn=$OPTARG faults=$OPTARG ;; p) parted=$OPTARG ;;
     c) on_cluster=yes ;;
     # What is freed is overwritten, so that nobody who goes on with it finds what was there.
     g) export MOONPAD_GC=aggressive MALLOC_PERTURB_=165 ;; s) sanitized=yes ;; *) exit 2 ;;
@@ -216,7 +218,7 @@ position() { # WORD LIST
 
 is_due() { # NAME
   [ "$turn" = all ] || [[ " $parted " != *" $1 "* ]] ||
-    [ $(($(position "$1" "$parted") % part_count)) -eq $((turn % part_count)) ]
+    [ $(($(position "$1" "$parted") % PARTS)) -eq $((turn % PARTS)) ]
 }
 
 # All that there is, as lines "SUITE FILE", what takes longest first.
