@@ -112,9 +112,16 @@ static void test_nodes_are_learned(void **state) {
   /* The host of that number alone. */
   const char *address = strchr(server.url, '@') + 1;
   for (int node = 1; node < atoi(command); node++) address = strchr(address, ',') + 1;
-  snprintf(url, sizeof url, "redis+cluster://:secret@%.*s", (int)strcspn(address, ","), address);
+  int length = snprintf(url, sizeof url, "redis+cluster://:secret@%.*s", (int)strcspn(address, ","), address);
+  /* What its replica does not have yet would be lost with it. */
+  strcpy(url + length, "?replicas=1");
   OK(faults_open(url, 30000, &service));
   OK(moonpad_create_session(service, &name, T("{}"), &session, &failure));
+  moonpad_session_free(session);
+  moonpad_service_release(service);
+  url[length] = '\0';
+  OK(faults_open(url, 30000, &service));
+  OK(moonpad_get_session(service, &name, NULL, &session, &failure));
   own_server_run(&server, "kill", "app");
   host_append(session, "{\"k\":1}");
   assert_int_equal(moonpad_session_revision(session), 1);
