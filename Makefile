@@ -70,6 +70,10 @@ MODULE_OBJECTS := $(call objects,$(MODULE_SOURCES) $(BUILD)/lua_sources.c)
 endif
 EXAMPLE_PROGRAMS := $(patsubst %.c,$(BUILD)/%,$(sort $(wildcard examples/*.c)))
 TEST_PROGRAMS := $(patsubst %.c,$(BUILD)/%,$(TEST_SOURCES))
+ifdef WITHOUT_SERVERS
+TEST_PROGRAMS := $(filter-out $(patsubst %,$(BUILD)/spec/c/test_%, \
+                 server% postgres mysql redis% agent_redis agent_servers),$(TEST_PROGRAMS))
+endif
 CLUSTER_PROGRAMS := $(patsubst %.c,$(BUILD)/%,$(CLUSTER_SOURCES))
 SPEC_MODULE := $(BUILD)/spec/slow_store.so
 # What Lua specs need beside moonpad itself: a module, and what a program in the tutorial links.
@@ -147,8 +151,8 @@ say = @$(if $(V),:,printf '  %-8s %s\n')
 .DEFAULT_GOAL := all
 .DELETE_ON_ERROR:
 .SECONDARY:
-.PHONY: all lib amalgamation examples tests clusters objects fuzzers demo test test-lua test-c check fuzz soak \
-        format deps bench clean help reference have-lua FORCE \
+.PHONY: all lib amalgamation examples tests test-programs clusters objects fuzzers demo test test-lua \
+        test-c check platforms fuzz soak format deps bench clean help reference have-lua FORCE \
         left-out install install-lib install-lua install-doc uninstall
 
 # ---- What users ask for ----
@@ -168,6 +172,9 @@ lib: $(LIBRARY) ## the C library alone: needs no Lua
 examples: $(EXAMPLE_PROGRAMS) ## builds the examples in C
 
 tests: $(MODULE) $(OPTIONAL) $(TEST_PROGRAMS) $(SPEC_FILES) examples ## builds all that the tests need, runs nothing
+
+# SKIPPED_TESTS="test_threads ...": without these.
+test-programs: $(filter-out $(SKIPPED_TESTS:%=$(BUILD)/spec/c/%),$(TEST_PROGRAMS))
 
 clusters: $(CLUSTER_PROGRAMS)
 
@@ -201,6 +208,10 @@ fuzz: ## feeds random input to the fuzz targets: TARGET=json RUNS=1000000, or TI
 	@scripts/deps.sh check
 	@BUILD=$(BUILD) JOBS=$(JOBS) scripts/fuzz.sh \
 		$(if $(TIME),-t $(TIME) $(if $(RUNS),-r $(RUNS)),-r $(or $(RUNS),1000000)) $(TARGET)
+
+platforms: ## builds for other systems and machines, and runs the C tests there: NAMES="musl armhf"
+	@scripts/deps.sh platforms
+	@BUILD=$(BUILD) JOBS=$(JOBS) scripts/platforms.sh $(NAMES)
 
 soak: all tests ## all of `check` whole, then goes on with random tests, faults and fuzzing: make soak MINUTES=60
 	@scripts/deps.sh check
@@ -236,7 +247,7 @@ endef
 
 $(BUILD)/flags: FORCE
 	$(call remember,$(COMPILE) | $(LUA_CFLAGS) | $(CURL_CFLAGS) | $(LIBEVENT_CFLAGS) | \
-		$(POSTGRES_CFLAGS) | $(MYSQL_CFLAGS) | $(REDIS_CFLAGS) | $(LINK))
+		$(POSTGRES_CFLAGS) | $(MYSQL_CFLAGS) | $(REDIS_CFLAGS) | $(TEST_CFLAGS) | $(LINK))
 
 $(BUILD)/sources: FORCE
 	$(call remember,$(LIBRARY_SOURCES) | $(MODULE_SOURCES) | $(AGENT_STORES_SOURCES) | $(HTTP_SOURCES) | \
@@ -282,9 +293,9 @@ $(BUILD)/%.c: %.lua $(BUILD)/flags
 		sed -e 's/[\\"]/\\&/g' -e 's/.*/"&\\n"/' $<; echo ';'; } >$@
 
 $(MODULE_OBJECTS) $(AGENT_STORES_OBJECTS) $(PROCESS_OBJECTS) $(CLI_OBJECTS): private MODULE_CFLAGS = $(LUA_CFLAGS)
-$(BUILD)/obj/spec/c/test_lua_%.o: private MODULE_CFLAGS = $(LUA_CFLAGS)
+$(BUILD)/obj/spec/c/test_lua_%.o: private MODULE_CFLAGS = $(LUA_CFLAGS) $(TEST_CFLAGS)
+$(BUILD)/obj/spec/c/%.o: private MODULE_CFLAGS = $(TEST_CFLAGS)
 $(BUILD)/obj/spec/c/server_support.o: private MODULE_CFLAGS = $(POSTGRES_CFLAGS)
-$(BUILD)/obj/spec/c/store_support.o: private MODULE_CFLAGS = $(POSTGRES_CFLAGS) $(MYSQL_CFLAGS) $(REDIS_CFLAGS)
 $(BUILD)/obj/spec/c/mysql_support.o: private MODULE_CFLAGS = $(MYSQL_CFLAGS)
 $(BUILD)/obj/spec/c/test_redis_hosts.o $(BUILD)/obj/spec/c/redis_support.o: private MODULE_CFLAGS = $(REDIS_CFLAGS)
 $(HTTP_OBJECTS): private MODULE_CFLAGS = $(LUA_CFLAGS) $(CURL_CFLAGS)
@@ -440,10 +451,18 @@ $(BUILD)/whole/libmoonpad_postgres.a $(BUILD)/whole/libmoonpad_mysql.a $(BUILD)/
 # Those that embed Lua are called test_lua_*, those of src/agent_stores test_agent_*. The one of
 # src/process is test_process, that of src/server test_server.
 
-# They run on the servers, too.
+# They run on the servers, too, or WITHOUT_SERVERS=1 on those stores alone that need no library of
+# others. TEST_PORT: C files, TEST_CFLAGS: flags, that tests need on another system.
+SERVER_SUPPORT := $(patsubst %,spec/c/%.c,link linked mysql_support redis_support server_faults server_support)
+ifdef WITHOUT_SERVERS
+TEST_OBJECTS := $(call objects,$(filter-out $(SERVER_SUPPORT),$(TEST_SUPPORT)) spec/support/no_servers.c)
+TEST_OBJECTS += $(call objects,$(TEST_PORT))
+TEST_LIBS := -lcmocka
+else
 TEST_OBJECTS := $(call objects,$(TEST_SUPPORT)) $(POSTGRES_OBJECTS) $(MYSQL_OBJECTS) $(REDIS_OBJECTS) \
                 $(REMOTE_OBJECTS)
 TEST_LIBS := $(POSTGRES_LIBS) $(MYSQL_LIBS) $(REDIS_LIBS) -lcmocka
+endif
 SERVER_AGENT_OBJECTS := $(if $(POSTGRES_LIBS),$(POSTGRES_AGENT_OBJECTS)) $(if $(MYSQL_LIBS),$(MYSQL_AGENT_OBJECTS)) \
                         $(if $(REDIS_LIBS),$(REDIS_AGENT_OBJECTS))
 

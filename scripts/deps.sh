@@ -2,6 +2,7 @@
 # The one place that knows package names: installs the Debian packages that are missing, and does
 # nothing when none is.
 #   scripts/deps.sh          what it takes to build and to run the tests
+#   scripts/deps.sh platforms  also what `make platforms` builds for, and runs on
 #   scripts/deps.sh check    also the tools of `make check`, and the programs of others that specs
 #                            talk to (spec/peers/package.json), with what makes clusters of servers
 set -eu
@@ -19,6 +20,11 @@ if [ "${1:-}" = check ]; then
     chromium galera-4 iproute2"
   # A newer Node.js than Debian's comes with npm, and in a package of another name.
   command -v node >/dev/null && command -v npm >/dev/null || packages="$packages nodejs npm"
+fi
+if [ "${1:-}" = platforms ]; then
+  packages="$packages musl-tools gcc-arm-linux-gnueabihf libc6-dev-armhf-cross gcc-s390x-linux-gnu \
+    libc6-dev-s390x-cross qemu-user gcc-mingw-w64-x86-64-posix wine64 wine"
+  command -v npm >/dev/null || packages="$packages npm"
 fi
 
 # ADK's web UI and its client are in a package that needs 500 others to serve them itself: its files

@@ -14,6 +14,7 @@
 #include <sqlite3.h>
 
 #include "repeatable_random.h"
+#include "store/sqlite/system.h"
 
 #define MOST_FILES   16
 #define SECTOR_BYTES 512
@@ -146,7 +147,7 @@ static void apply_by_chance(recorded *record, uint64_t quarters) {
 /* Writes the file as it would be after the cut. */
 static void write_image(const recorded *record) {
   char path[600];
-  const char *name = strrchr(record->path, '/');
+  const char *name = mp_sqlite_last_slash(record->path);
   snprintf(path, sizeof path, "%s/%s", faulty.folder, name == NULL ? record->path : name + 1);
   FILE *file = fopen(path, "wb");
   assert_non_null(file);

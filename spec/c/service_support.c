@@ -9,6 +9,7 @@
 #include "redis_support.h"
 #include "server_support.h"
 #include "slow_store.h"
+#include "store_support.h"
 
 /* ---- Hooks ---- */
 
@@ -202,11 +203,7 @@ int host_teardown(void **state) {
   moonpad_service_release(self->service);
   long alive = self->alive;
   if (self->is_on_server) server_return_url(strchr(self->url, ':') + 1);
-  if (self->folder[0] != '\0') {
-    char command[128];
-    snprintf(command, sizeof command, "rm -rf '%s'", self->folder);
-    assert_int_equal(system(command), 0);
-  }
+  if (self->folder[0] != '\0') remove_folder(self->folder);
   pthread_mutex_destroy(&self->lock);
   free(self);
   assert_int_equal(alive, 0);

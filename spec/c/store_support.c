@@ -14,16 +14,24 @@
 #include "redis_support.h"
 #include "server_support.h"
 #include "slow_store.h"
-#include "store/mysql/mysql.h"
-#include "store/postgres/postgres.h"
 #include "store_support.h"
 
 /* ---- the stores ---- */
 
 static const struct moonpad_store_opener memory = {MP_STORE_VERSION, mp_memory_open};
 static const struct moonpad_store_opener sqlite = {MP_STORE_VERSION, mp_sqlite_open};
-static const struct moonpad_store_opener postgres = {MP_STORE_VERSION, mp_postgres_open};
-static const struct moonpad_store_opener mysql = {MP_STORE_VERSION, mp_mysql_open};
+
+static moonpad_status open_postgres(mp_env *env, moonpad_string rest, const moonpad_options *options, mp_store **store,
+                                    moonpad_error *error) {
+  return moonpad_postgres_store()->open(env, rest, options, store, error);
+}
+static const struct moonpad_store_opener postgres = {MP_STORE_VERSION, open_postgres};
+
+static moonpad_status open_mysql(mp_env *env, moonpad_string rest, const moonpad_options *options, mp_store **store,
+                                 moonpad_error *error) {
+  return moonpad_mysql_store()->open(env, rest, options, store, error);
+}
+static const struct moonpad_store_opener mysql = {MP_STORE_VERSION, open_mysql};
 
 static moonpad_status open_redis(mp_env *env, moonpad_string rest, const moonpad_options *options, mp_store **store,
                                  moonpad_error *error) {

@@ -13,8 +13,6 @@
 #include <cmocka.h>
 
 #include <math.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include "base/buffer.h"
 #include "base/error.h"
@@ -380,29 +378,6 @@ static void uuid7_begins_with_the_time(void **state) {
   mp_env_release(env);
 }
 
-static void a_forked_child_has_ids_of_its_own(void **state) {
-  (void)state;
-  mp_env *env = mp_env_new(NULL);
-  char mine[MP_UUID_BYTES], theirs[MP_UUID_BYTES] = {0};
-  int ends[2];
-  mp_uuid4(env, mine);
-  assert_int_equal(pipe(ends), 0);
-  pid_t child = fork();
-  if (child == 0) {
-    mp_uuid4(env, theirs);
-    _exit(write(ends[1], theirs, sizeof theirs) == (ssize_t)sizeof theirs ? 0 : 1);
-  }
-  mp_uuid4(env, mine);
-  assert_int_equal(read(ends[0], theirs, sizeof theirs), (ssize_t)sizeof theirs);
-  int status;
-  assert_int_equal(waitpid(child, &status, 0), child);
-  check_uuid(theirs, '4');
-  assert_true(memcmp(mine, theirs, MP_UUID_BYTES) != 0);
-  close(ends[0]);
-  close(ends[1]);
-  mp_env_release(env);
-}
-
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(hooks_of_the_host_are_used),
@@ -418,7 +393,6 @@ int main(void) {
       cmocka_unit_test(similar_keys_hash_apart),
       cmocka_unit_test(uuids_have_their_form_and_differ),
       cmocka_unit_test(uuid7_begins_with_the_time),
-      cmocka_unit_test(a_forked_child_has_ids_of_its_own),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

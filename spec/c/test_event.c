@@ -238,7 +238,7 @@ static void numbers_are_canonical_as_they_are_formatted(void **state) {
   mp_env *env = mp_env_new(NULL);
   for (int i = 0; i < 20000; i++) {
     char number[64];
-    size_t used = 0, whole = 1 + next_random() % 20, fraction = next_random() % 3 == 0 ? 0 : next_random() % 19;
+    size_t used = 0, whole = 1 + random_size() % 20, fraction = random_size() % 3 == 0 ? 0 : random_size() % 19;
     if (next_random() % 4 == 0) number[used++] = '-';
     for (size_t j = 0; j < whole; j++) number[used++] = (char)('0' + (next_random() % 3 == 0 ? 0 : next_random() % 10));
     if (fraction != 0) number[used++] = '.';
@@ -257,7 +257,7 @@ static void numbers_are_canonical_as_they_are_formatted(void **state) {
 /* One change of a byte, a piece taken out, or a piece put in again elsewhere. */
 static size_t mutate(char *text, size_t length, size_t room) {
   static const char bytes[] = "{}[]\",:\\ \n0123456789.eE-+tfnul_aZ\xC3\xA9\x01\xFF";
-  size_t at = next_random() % (length + 1), size = next_random() % 12;
+  size_t at = random_size() % (length + 1), size = random_size() % 12;
   switch (next_random() % 4) {
   case 0:
     if (at < length) text[at] = bytes[next_random() % (sizeof bytes - 1)];
@@ -284,7 +284,7 @@ static void mutated_events_are_read_alike(void **state) {
   for (int i = 0; i < 20000; i++) {
     char text[1024];
     const char *event = events[next_random() % EVENTS];
-    size_t length = strlen(event), changes = 1 + next_random() % 3;
+    size_t length = strlen(event), changes = 1 + random_size() % 3;
     memcpy(text, event, length);
     for (size_t j = 0; j < changes; j++) length = mutate(text, length, sizeof text);
     check_same(env, (moonpad_string){text, length});

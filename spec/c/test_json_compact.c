@@ -229,7 +229,7 @@ static void add_random_string(pair *both, const char *prefix) {
   mp_buffer_add_char(&both->loose, '"');
   mp_buffer_add_string(&both->loose, moonpad_text(prefix));
   bool escapes = next_random() % 2 == 0;
-  for (size_t left = next_random() % 30; left > 0; left--) {
+  for (size_t left = random_size() % 30; left > 0; left--) {
     char bytes[4];
     uint32_t code = random_character();
     size_t length = mp_utf8_encode(code, bytes);
@@ -331,7 +331,7 @@ static void random_values_come_out_canonical(void **state) {
 static void damage(char *text, size_t *length) {
   static const char bytes[] = "{}[]\",:\\u0123456789eE+-. \n\x01\x80\xC3\xED\xF4truefalsn";
   for (uint64_t left = 1 + next_random() % 4; left > 0 && *length > 0; left--) {
-    size_t at = next_random() % *length;
+    size_t at = random_size() % *length;
     switch (next_random() % 4) {
     case 0:
       memmove(text + at, text + at + 1, *length - at - 1);

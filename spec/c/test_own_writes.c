@@ -62,7 +62,7 @@ static void write_batch(mp_env *env, history *self) {
   mp_own_note notes[4];
   size_t count = 1 + next_random() % 4, before = self->count;
   int64_t last = self->last;
-  for (size_t i = 0; i < count; i++) write_by(env, self, next_random() % NAMES, &notes[i]);
+  for (size_t i = 0; i < count; i++) write_by(env, self, random_size() % NAMES, &notes[i]);
   if (next_random() % 2 == 0) return;
   while (count-- > 0) mp_own_writes_undo(&self->own, &notes[count]);
   self->count = before;

@@ -109,7 +109,7 @@ static mp_memories_entry read_entry(lua_State *L, mp_buffer *texts) {
 /* Like the other functions that read lists, returns false when out of memory. Raises e. */
 static bool read_added(lua_State *L, int index, memories_call *made) {
   luaL_checktype(L, index, LUA_TTABLE);
-  size_t count = lua_rawlen(L, index);
+  size_t count = (size_t)lua_rawlen(L, index);
   made->added = mp_allocate(made->base.store->env, count * sizeof *made->added);
   if (made->added == NULL) return false;
   for (size_t i = 0; i < count; i++) {
@@ -131,7 +131,7 @@ static bool read_added(lua_State *L, int index, memories_call *made) {
 
 static bool read_removed(lua_State *L, int index, memories_call *made) {
   luaL_checktype(L, index, LUA_TTABLE);
-  size_t count = lua_rawlen(L, index);
+  size_t count = (size_t)lua_rawlen(L, index);
   made->removed = mp_allocate(made->base.store->env, count * sizeof *made->removed);
   if (made->removed == NULL) return false;
   for (size_t i = 0; i < count; i++) {
@@ -171,7 +171,7 @@ static int write_batch(lua_State *L) {
 
 static bool read_phrases(lua_State *L, int index, memories_call *made) {
   luaL_checktype(L, index, LUA_TTABLE);
-  size_t count = lua_rawlen(L, index);
+  size_t count = (size_t)lua_rawlen(L, index);
   made->phrases = mp_allocate(made->base.store->env, count * sizeof *made->phrases);
   if (made->phrases == NULL) return false;
   for (size_t i = 0; i < count; i++) {

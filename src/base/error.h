@@ -7,7 +7,12 @@
 #include "moonpad.h"
 
 #if defined(__GNUC__)
+/* On Windows there are two: that of C, and an older one of Microsoft's. */
+#if defined(__MINGW32__)
+#define MP_PRINTF(format_index, first_argument) __attribute__((format(gnu_printf, format_index, first_argument)))
+#else
 #define MP_PRINTF(format_index, first_argument) __attribute__((format(printf, format_index, first_argument)))
+#endif
 /*
 ** Marks functions of failure paths. The compiler moves the code that calls them out of the way, so
 ** that the usual path of an append stays in the instruction cache.

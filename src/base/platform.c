@@ -444,9 +444,11 @@ int mp_make_descriptors(int pair[2]) {
   int number = WSAStartup(MAKEWORD(2, 2), &data);
   if (number != 0) return number;
   SOCKET listener = make_listener(&address);
-  if (listener == INVALID_SOCKET || !connect_pair(listener, &address, &reader, &writer)) number = WSAGetLastError();
+  bool is_made = listener != INVALID_SOCKET && connect_pair(listener, &address, &reader, &writer);
+  if (!is_made) number = WSAGetLastError();
+  if (number == 0) number = WSAECONNABORTED;
   if (listener != INVALID_SOCKET) closesocket(listener);
-  if (number == 0) {
+  if (is_made) {
     /* Handles of Windows fit in 32 bits, that is promised. */
     pair[0] = (int)reader;
     pair[1] = (int)writer;

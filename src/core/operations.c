@@ -31,11 +31,11 @@ moonpad_status mp_add_number(mp_env *env, moonpad_string key, const mp_value *th
     *result = by->as.type == MOONPAD_INTEGER ? mp_value_new_integer(env, by->as.as.integer)
                                              : mp_value_new_float(env, by->as.as.number);
   } else if (there->as.type == MOONPAD_INTEGER && by->as.type == MOONPAD_INTEGER) {
-    int64_t sum;
-    if (__builtin_add_overflow(there->as.as.integer, by->as.as.integer, &sum)) {
+    int64_t number = there->as.as.integer, more = by->as.as.integer;
+    if (more > 0 ? number > INT64_MAX - more : number < INT64_MIN - more) {
       return mp_fail(error, MOONPAD_INVALID_ARGUMENT, "state[%s]: incrementing overflows 64 bits", mp_quote(key).text);
     }
-    *result = mp_value_new_integer(env, sum);
+    *result = mp_value_new_integer(env, number + more);
   } else {
     double sum = as_float(there) + as_float(by);
     if (!isfinite(sum)) {

@@ -54,12 +54,17 @@ static void push_due(mp_executor *executor) {
 }
 
 /* The first task that may run now; NULL: there is none. */
-static mp_task *take_next(mp_executor *executor) {
-  push_due(executor);
+static mp_task *take_waiting(mp_executor *executor) {
   mp_task *task = executor->waiting.first;
   while (task != NULL && task->writes && executor->writing == MP_WRITERS) task = task->next;
   if (task != NULL) mp_task_unlink(&executor->waiting, task);
   return task;
+}
+
+/* The same, and what is due may be it. */
+static mp_task *take_next(mp_executor *executor) {
+  push_due(executor);
+  return take_waiting(executor);
 }
 
 /* A worker that may write again needs no signal: it looks for the next task itself. */
@@ -107,8 +112,8 @@ static bool start_worker(mp_executor *executor) {
 /* ---- Without threads: whoever would wait for a worker ---- */
 
 /* With the mutex held. False: no task can run now. */
-static bool run_next(mp_executor *executor) {
-  mp_task *task = MP_HAS_THREADS ? NULL : take_next(executor);
+static bool run_waiting(mp_executor *executor) {
+  mp_task *task = MP_HAS_THREADS ? NULL : take_waiting(executor);
   if (task == NULL) return false;
   run_counted(executor, task);
   end(executor, task);
@@ -116,25 +121,27 @@ static bool run_next(mp_executor *executor) {
 }
 
 void mp_executor_wait(mp_executor *executor, mp_condition *condition) {
-  if (!run_next(executor)) mp_condition_wait(condition, &executor->mutex);
+  if (!run_waiting(executor)) mp_condition_wait(condition, &executor->mutex);
 }
 
 bool mp_executor_wait_until(mp_executor *executor, mp_condition *condition, double until) {
-  if (run_next(executor)) return true;
+  if (run_waiting(executor)) return true;
   return mp_condition_wait_until(condition, &executor->mutex, until);
 }
 
 void mp_executor_help(mp_executor *executor) {
   if (MP_HAS_THREADS) return;
   mp_mutex_lock(&executor->mutex);
-  while (run_next(executor)) continue;
+  /* Once: what is due again meanwhile, as after a failure, waits for the next call. */
+  push_due(executor);
+  while (run_waiting(executor)) continue;
   mp_mutex_unlock(&executor->mutex);
 }
 
 /* ---- Submitting ---- */
 
-/* Is there somebody who will run what waits? */
-static bool has_workers(mp_executor *executor) {
+/* False: there is nobody who would run what waits. */
+static bool ensure_worker(mp_executor *executor) {
   return !MP_HAS_THREADS || executor->worker_count > 0 || start_worker(executor);
 }
 
@@ -159,7 +166,7 @@ static mp_timer *timer_of(mp_executor *executor, const mp_task *task) {
 
 bool mp_executor_later(mp_executor *executor, mp_task *task, double seconds) {
   mp_mutex_lock(&executor->mutex);
-  bool is_taken = !atomic_load(&executor->closed) && has_workers(executor);
+  bool is_taken = !atomic_load(&executor->closed) && ensure_worker(executor);
   if (is_taken) {
     mp_timer *timer = timer_of(executor, task);
     double due = mp_monotonic() + (seconds < LONGEST ? seconds : LONGEST);
