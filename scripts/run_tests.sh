@@ -23,8 +23,8 @@
 #        (spec/support/checks.lua), and in C tests which of many faults (spec/c/fault_steps.h):
 #        there "all" is each one, and without -t it is turn 0
 #   -p   these files take turns as well, one in PARTS of them each time
+# WITHOUT_SERVERS in the environment: BUILD was made with it, and no server is started.
 set -u
-# WITHOUT_SERVERS, if it is set: BUILD was made so, and no server is started.
 # The specs talk to servers on this machine, whatever proxy its user has.
 export no_proxy=127.0.0.1,localhost NO_PROXY=127.0.0.1,localhost
 cd "$(dirname "$0")/.." || exit 1

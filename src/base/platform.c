@@ -190,7 +190,7 @@ static void set_of_sigpipe(sigset_t *set) {
   sigaddset(set, SIGPIPE);
 }
 
-/* sigprocmask would do in a process with one thread. */
+/* A system without threads need not have pthread_sigmask. */
 static void change_mask(int how, const sigset_t *set, sigset_t *before) {
 #if MP_HAS_THREADS
   pthread_sigmask(how, set, before);

@@ -28,7 +28,7 @@ int mp_sqlite_denied(const char *path, bool is_folder);
 char *mp_sqlite_last_slash(const char *path);
 /*
 ** May somebody have written to the file `written` since the file `placed` got its path? True also
-** where the system cannot say it.
+** on a system that does not tell; false where one of them is not there.
 */
 bool mp_sqlite_written_since(const char *written, const char *placed);
 
