@@ -157,6 +157,13 @@ layers() {
     echo "service/binding.h is for src/lua."
     return 1
   fi
+  # C11's threads.h and the headers of POSIX and Windows.
+  local systems='#include *<(threads|pthread|unistd|fcntl|sched|signal|poll|dlfcn|sys/.*|windows|winsock2)\.h>'
+  if grep -nE "$systems" -r src/base src/core src/service src/store/*.[ch] src/store/memory src/store/sqlite src/lua \
+    src/agent_stores include | grep -vE '^src/(base/platform\.[ch]|store/sqlite/system\.c):'; then
+    echo "What the core asks of the system is in base/platform.h and store/sqlite/system.h."
+    return 1
+  fi
   service_folders || return 1
   # What the Lua binding takes of the service is what that header names.
   for name in $(comm -12 <(nm -u "$build"/libmoonpad_lua.a 2>/dev/null | awk '/ mp_/ { print $2 }' | sort -u) \

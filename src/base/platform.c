@@ -2,12 +2,16 @@
 #ifndef _DEFAULT_SOURCE
 #define _DEFAULT_SOURCE /* for anonymous mappings and madvise */
 #endif
+#if defined(__APPLE__) && !defined(_DARWIN_C_SOURCE)
+#define _DARWIN_C_SOURCE /* the same there, and waits for so many seconds */
+#endif
 #include "base/platform.h"
 
+#include <stdlib.h>
 #include <string.h>
 
-/* Beyond it a time is as good as never: no system counts further. */
-#define LONGEST 1e9 /* seconds */
+/* Beyond it a time is as good as never: seconds may be counted in 32 bits. */
+#define LONGEST 2e9 /* seconds */
 
 /* ==== POSIX ==== */
 
@@ -43,6 +47,7 @@ double mp_system_time(void) {
 
 static struct timespec to_timespec(double seconds) {
   struct timespec time = {0, 0};
+  if (!(seconds < LONGEST)) seconds = LONGEST;
   time.tv_sec = (time_t)seconds;
   time.tv_nsec = (long)((seconds - (double)time.tv_sec) * 1e9);
   return time;
@@ -50,7 +55,7 @@ static struct timespec to_timespec(double seconds) {
 
 void mp_sleep(double seconds) {
   if (!(seconds > 0)) return;
-  struct timespec time = to_timespec(seconds < LONGEST ? seconds : LONGEST);
+  struct timespec time = to_timespec(seconds);
   nanosleep(&time, NULL);
 }
 
@@ -275,7 +280,7 @@ void mp_condition_wait(mp_condition *condition, mp_mutex *mutex) {
 bool mp_condition_wait_until(mp_condition *condition, mp_mutex *mutex, double until) {
 #if defined(__APPLE__)
   double left = until - mp_monotonic();
-  struct timespec time = to_timespec(left > 0 ? (left < LONGEST ? left : LONGEST) : 0);
+  struct timespec time = to_timespec(left > 0 ? left : 0);
   return pthread_cond_timedwait_relative_np(condition, mutex, &time) != ETIMEDOUT;
 #else
   struct timespec time = to_timespec(until);
@@ -598,12 +603,14 @@ void mp_condition_broadcast(mp_condition *condition) {
   (void)condition;
 }
 
+/* Nobody could ever signal it. */
 void mp_condition_wait(mp_condition *condition, mp_mutex *mutex) {
   (void)condition;
   (void)mutex;
+  abort();
 }
 
-/* Nobody else could signal it. */
+/* As above: only the time ends it. */
 bool mp_condition_wait_until(mp_condition *condition, mp_mutex *mutex, double until) {
   (void)condition;
   (void)mutex;

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/platform.h"
 #include "store/redis/redis.h"
 
 /* ---- what Redis says ---- */
@@ -83,7 +84,7 @@ moonpad_status mp_redis_fail(mp_redis_connection *connection, const redisReply *
 /* hiredis tells a timeout by the system's words for EAGAIN. */
 const char *mp_redis_reason(const mp_redis_node *node, char *text, size_t size) {
   const redisContext *redis = node->redis;
-  if (redis->err != REDIS_ERR_IO || strerror_r(EAGAIN, text, size) != 0 || strcmp(redis->errstr, text) != 0) {
+  if (redis->err != REDIS_ERR_IO || strcmp(redis->errstr, mp_system_message(EAGAIN, text, size)) != 0) {
     return redis->errstr;
   }
   snprintf(text, size, "it has said nothing for %.0f s", node->silence);

@@ -24,7 +24,7 @@ static moonpad_status refuse_file(const char *option, const char *file, moonpad_
   char text[128];
   unsigned long first = ERR_peek_error();
   const char *reason = ERR_reason_error_string(ERR_peek_last_error());
-  if (ERR_GET_LIB(first) == ERR_LIB_SYS && strerror_r(ERR_GET_REASON(first), text, sizeof text) == 0) reason = text;
+  if (ERR_GET_LIB(first) == ERR_LIB_SYS) reason = mp_system_message(ERR_GET_REASON(first), text, sizeof text);
   ERR_clear_error();
   return mp_fail(error, MOONPAD_INVALID_ARGUMENT, "the URL's option %s: %.150s: %s", option, file,
                  reason == NULL ? "cannot be used" : reason);

@@ -4,7 +4,6 @@
 */
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 
 #include "base/error.h"
 #include "base/platform.h"
@@ -283,9 +282,8 @@ static moonpad_status run_once(mp_redis_connection *connection, mp_remote_attemp
 static void pause_briefly(int tries) {
   double now = mp_monotonic() * 1e6;
   double part = now - (double)(int64_t)now; /* not all at the same time */
-  long longest = 50000L << (tries < 6 ? tries : 6);
-  struct timespec time = {0, (long)(part * (double)longest)};
-  nanosleep(&time, NULL);
+  double longest = 50e-6 * (double)(1 << (tries < 6 ? tries : 6));
+  mp_sleep(part * longest);
 }
 
 moonpad_status mp_redis_run(mp_remote_connection *base, mp_remote_attempt *once, bool *sent) {

@@ -1,8 +1,6 @@
 /* The queue of appends that share a transaction. */
 #include "store/server/plan_queue.h"
 
-#include <sched.h>
-
 #include "base/bytes.h"
 #include "base/platform.h"
 
@@ -62,7 +60,7 @@ static void wait_for_returning(mp_plan_queue *queue, mp_plan_lane *lane) {
   double until = mp_monotonic() + pause;
   while (lane->callers < lane->last_served && mp_monotonic() < until) {
     mp_mutex_unlock(&queue->mutex);
-    sched_yield();
+    mp_thread_yield();
     mp_mutex_lock(&queue->mutex);
   }
 }

@@ -2,6 +2,9 @@
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE /* for statx, where there is one */
 #endif
+#if defined(__APPLE__) && !defined(_DARWIN_C_SOURCE)
+#define _DARWIN_C_SOURCE /* for what it has beyond POSIX */
+#endif
 #include "store/sqlite/system.h"
 
 #include <string.h>
