@@ -385,7 +385,7 @@ typedef struct moonpad_options {
   double session_ttl_seconds;
   double user_ttl_seconds;
   double app_ttl_seconds;
-  /* how often a thread of the service sweeps (moonpad_sweep), in seconds of real time; 0 = never */
+  /* how often the service sweeps by itself (moonpad_sweep), in seconds of real time; 0 = never */
   double sweep_interval_seconds;
   /* what an append leaves of a session's events at most, in whole turns; 0 = all (contract 5) */
   int64_t max_events;

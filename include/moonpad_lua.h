@@ -128,9 +128,9 @@ typedef enum moonpad_lua_progress {
 
 /*
 ** Lets the run go on, without waiting for anything, stores included: what it asks them is done
-** by a thread of its session service. An event is stored when it comes. `event` (may be NULL) gets
-** the event as JSON, its revision included; it is borrowed until the next call for this run. After
-** an error the run is over. [-0, +0, -]
+** by a thread of its session service (with MOONPAD_NO_THREADS by the step itself). An event is
+** stored when it comes. `event` (may be NULL) gets the event as JSON, its revision included; it is
+** borrowed until the next call for this run. After an error the run is over. [-0, +0, -]
 ** Errors: what ended the run, by the code of its moonpad error; tool (any other error of a script),
 ** no_memory.
 ** Threads: the Lua state's.

@@ -70,11 +70,19 @@ gcc -std=c11 -o game -I. game.c moonpad.o -lsqlite3 -pthread -lm
 gcc -o agent agent.c moonpad_lua.o moonpad.o $(pkg-config --cflags --libs lua5.4) -lsqlite3 -pthread -lm
 [ "$(LUA_PATH='?' LUA_CPATH='?' ./agent)" = "Hello." ]
 
-for left_out in "-DMOONPAD_NO_THREADS" "-DMOONPAD_NO_SQLITE -DMOONPAD_NO_THREADS"; do
-  # shellcheck disable=SC2086 # flags are words
-  gcc -c -Os -Wall -Wextra -Werror $left_out moonpad.c
-done
-# Nothing but the C library.
+# Without threads nothing of threads is linked.
+gcc -c -Wall -Wextra -Werror -DMOONPAD_NO_THREADS moonpad.c
+gcc -c -Wall -Wextra -Werror -DMOONPAD_NO_THREADS "${lua[@]}" moonpad_lua.c
+if nm -u moonpad.o moonpad_lua.o | grep -E ' (pthread|thrd)_'; then exit 1; fi
+gcc -std=c11 -o game -I. game.c moonpad.o -lsqlite3 -lm
+./game --frames 60 village.db
+# shellcheck disable=SC2046 # flags are words
+gcc -o agent agent.c moonpad_lua.o moonpad.o $(pkg-config --cflags --libs lua5.4) -lsqlite3 -lm
+[ "$(LUA_PATH='?' LUA_CPATH='?' ./agent)" = "Hello." ]
+
+# Without SQLite its header is not asked for, and nothing but the C library is linked.
+mkdir without && echo '#error "not to be included"' >without/sqlite3.h
+gcc -c -Os -Wall -Wextra -Werror -Iwithout -DMOONPAD_NO_SQLITE -DMOONPAD_NO_THREADS moonpad.c
 gcc -o small small.c moonpad.o -lm
 ./small
 bytes=$(size moonpad.o | awk 'NR == 2 { print $1 }')

@@ -1,5 +1,5 @@
 -- Writes Lua files as C arrays, for hosts that carry moonpad's Lua inside their program.
---   lua5.4 scripts/embed_lua.lua OUTPUT.c ROOT FILE...
+--   lua5.4 scripts/embed_lua.lua OUTPUT.c ROOT FILE...   (or @NAMES, a file with a name a line)
 -- A file ROOT/a/b.lua becomes the module "a.b", ROOT/a/init.lua the module "a". Files below meta/
 -- only describe types to editors and are left out. OUTPUT.c is left untouched when it would not
 -- change: make does not build it again then.
@@ -25,10 +25,18 @@ local function byteRows(text)
   return table.concat(rows, ",\n")
 end
 
+local function filesGiven()
+  local list = arg[3] and arg[3]:match("^@(.+)")
+  if not list then return table.move(arg, 3, #arg, 1, {}) end
+  local files = {}
+  for line in io.lines(list) do files[#files + 1] = line end
+  return files
+end
+
 local modules = {}
-for i = 3, #arg do
-  if not arg[i]:find("/meta/", 1, true) then
-    modules[#modules + 1] = { name = moduleName(arg[i]), text = readAll(arg[i]) }
+for _, path in ipairs(filesGiven()) do
+  if not path:find("/meta/", 1, true) then
+    modules[#modules + 1] = { name = moduleName(path), text = readAll(path) }
   end
 end
 table.sort(modules, function(a, b) return a.name < b.name end)
