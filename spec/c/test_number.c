@@ -12,12 +12,12 @@
 
 #include <cmocka.h>
 
-#include <locale.h>
 #include <math.h>
 
 #include "base/digits.h"
 #include "base/number.h"
-#include "repeatable_random.h"
+#include "comma_locale.h"
+#include "fault_steps.h"
 
 static void check_integer(int64_t integer, const char *expected) {
   char text[MP_NUMBER_BYTES];
@@ -82,17 +82,33 @@ static void floats_are_written_short_and_stay_floats(void **state) {
   check_float(9.5367431640625e-07, "9.5367431640625e-7");
 }
 
-/*
-** Reads back as the same bits with the C library and with our own parser, and no shorter text does.
-*/
+static void check_parsed(const char *text, double expected) {
+  double number = 1.0;
+  if (!mp_parse_float(text, strlen(text), &number)) fail_msg("%.60s: refused", text);
+  if (memcmp(&number, &expected, sizeof number) != 0) fail_msg("%.60s gives %a, not %a", text, number, expected);
+}
+
+/* The C library agrees, where it is known to be exact. */
+static void check_like_strtod(const char *text) {
+#ifdef __GLIBC__
+  double number, expected = strtod(text, NULL);
+  if (isfinite(expected)) {
+    check_parsed(text, expected);
+  } else if (mp_parse_float(text, strlen(text), &number)) {
+    fail_msg("%.60s gives %a", text, number);
+  }
+#else
+  (void)text;
+#endif
+}
+
+/* Reads back as the same bits, and no shorter text does. */
 static void check_shortest(double number) {
   char text[MP_NUMBER_BYTES + 1], other[40];
   size_t length = mp_format_float(number, text);
   text[length] = '\0';
-  double back = strtod(text, NULL), own = 0.0;
-  assert_memory_equal(&back, &number, sizeof number);
-  assert_true(mp_parse_float(text, length, &own));
-  assert_memory_equal(&own, &number, sizeof number);
+  check_parsed(text, number);
+  check_like_strtod(text);
   size_t digits = 0, zeros = 0;
   for (const char *at = text; *at != '\0' && *at != 'e'; at++) {
     if (*at < '0' || *at > '9' || (digits == 0 && *at == '0')) continue;
@@ -101,8 +117,8 @@ static void check_shortest(double number) {
   }
   if (digits - zeros < 2) return;
   snprintf(other, sizeof other, "%.*e", (int)(digits - zeros) - 2, number);
-  back = strtod(other, NULL);
-  if (memcmp(&back, &number, sizeof number) == 0) fail_msg("%s is longer than %s", text, other);
+  double back = 0.0;
+  if (mp_parse_float(other, strlen(other), &back) && back == number) fail_msg("%s is longer than %s", text, other);
 }
 
 static void random_floats_survive(void **state) {
@@ -125,12 +141,6 @@ static void random_floats_survive(void **state) {
   }
 }
 
-static void check_parsed(const char *text, double expected) {
-  double number = 1.0;
-  if (!mp_parse_float(text, strlen(text), &number)) fail_msg("%.60s: refused", text);
-  if (memcmp(&number, &expected, sizeof number) != 0) fail_msg("%.60s gives %a, not %a", text, number, expected);
-}
-
 static void floats_are_read_to_the_nearest(void **state) {
   (void)state;
   double number;
@@ -148,7 +158,154 @@ static void floats_are_read_to_the_nearest(void **state) {
   check_parsed("1.7976931348623158e308", 1.7976931348623157e308);
   assert_false(mp_parse_float("1.7976931348623159e308", 22, &number));
   assert_false(mp_parse_float("1e400", 5, &number));
+  assert_false(mp_parse_float("9999999999999999999e308", 23, &number));
   assert_false(mp_parse_float("-1e99999999999999999999", 23, &number));
+}
+
+/* ---- Doubles and the middles between them, in full ---- */
+
+#define FRACTION_BITS ((UINT64_C(1) << 52) - 1)
+#define INFINITE_BITS (UINT64_C(2047) << 52)
+
+#define LIMBS      96 /* nine digits in each */
+#define LIMB       1000000000
+#define MOST_TEXT  2000
+#define MORE_ZEROS 900
+
+static void multiply_limbs(uint32_t limbs[LIMBS], uint32_t factor) {
+  uint64_t carry = 0;
+  for (size_t i = 0; i < LIMBS; i++) {
+    carry += (uint64_t)limbs[i] * factor;
+    limbs[i] = (uint32_t)(carry % LIMB);
+    carry /= LIMB;
+  }
+  assert_true(carry == 0);
+}
+
+/* All digits of mantissa * 2^exponent. Returns the exponent of ten that belongs behind them. */
+static int write_digits_of(char *digits, uint64_t mantissa, int exponent) {
+  uint32_t limbs[LIMBS] = {(uint32_t)(mantissa % LIMB), (uint32_t)(mantissa / LIMB % LIMB),
+                           (uint32_t)(mantissa / LIMB / LIMB)};
+  int twos = exponent, fives = -exponent;
+  for (; twos >= 29; twos -= 29) multiply_limbs(limbs, UINT32_C(1) << 29);
+  for (; twos > 0; twos--) multiply_limbs(limbs, 2);
+  for (; fives >= 12; fives -= 12) multiply_limbs(limbs, 244140625);
+  for (; fives > 0; fives--) multiply_limbs(limbs, 5);
+  size_t i = LIMBS - 1;
+  while (i > 0 && limbs[i] == 0) i--;
+  digits += sprintf(digits, "%u", (unsigned)limbs[i]);
+  while (i-- > 0) digits += sprintf(digits, "%09u", (unsigned)limbs[i]);
+  return exponent < 0 ? exponent : 0;
+}
+
+static double double_of_bits(uint64_t bits) {
+  double number;
+  memcpy(&number, &bits, sizeof number);
+  return number;
+}
+
+/* The digits with a point somewhere and an exponent that makes up for it. */
+static void check_digits(const char *digits, int exponent, uint64_t expected) {
+  char text[MOST_TEXT];
+  size_t length = strlen(digits), whole = 1 + random_size() % length;
+  const char *point = whole < length ? "." : "";
+  snprintf(text, sizeof text, "%.*s%s%se%d", (int)whole, digits, point, digits + whole,
+           exponent + (int)(length - whole));
+  if (expected < INFINITE_BITS) {
+    check_parsed(text, double_of_bits(expected));
+  } else {
+    double number;
+    if (mp_parse_float(text, strlen(text), &number)) fail_msg("%.60s gives %a", text, number);
+  }
+  check_like_strtod(text);
+}
+
+/* Takes 1 from the digit behind the last one. */
+static void decrement(char *digits) {
+  char *at = digits + strlen(digits);
+  strcpy(at, "9");
+  while (*--at == '0') *at = '9';
+  (*at)--;
+}
+
+/* A double, the middle between it and the next one, and what is near to that. */
+static void check_neighbourhood(uint64_t bits) {
+  char digits[MOST_TEXT];
+  int exponent = (int)(bits >> 52), two = (exponent == 0 ? 1 : exponent) - 1075;
+  uint64_t mantissa = (bits & FRACTION_BITS) | (uint64_t)(exponent != 0) << 52;
+  int ten = write_digits_of(digits, mantissa, two);
+  check_digits(digits, ten, bits);
+  ten = write_digits_of(digits, 2 * mantissa + 1, two - 1);
+  check_digits(digits, ten, bits + bits % 2);
+  size_t length = strlen(digits);
+  size_t zeros = random_size() % MORE_ZEROS;
+  memset(digits + length, '0', zeros);
+  strcpy(digits + length + zeros, "1");
+  check_digits(digits, ten - (int)zeros - 1, bits + 1);
+  digits[length] = '\0';
+  decrement(digits);
+  check_digits(digits, ten - 1, bits);
+}
+
+/* The n-th of the doubles that are tried: it is finite, and not negative. */
+static uint64_t hard_bits(long n) {
+  uint64_t power_of_two = (uint64_t)n / 6 % 2047 << 52, random = next_random(), fraction = random & FRACTION_BITS;
+  switch (n % 6) {
+  case 0:
+    return power_of_two;
+  case 1:
+    return power_of_two + FRACTION_BITS - random % 3; /* just below the next one */
+  case 2:
+    return power_of_two + (UINT64_C(1) << random % 52);
+  case 3:
+    return fraction >> n % 52; /* denormal */
+  case 4:
+    return INFINITE_BITS - 1 - random % 64;
+  default:
+    return power_of_two + fraction;
+  }
+}
+
+static void middles_of_doubles_decide(void **state) {
+  (void)state;
+  const long all = 200000, stride = 23 * valgrind_stride();
+  for (uint64_t i = 0; i < 5; i++) {
+    check_neighbourhood(i);
+    check_neighbourhood(INFINITE_BITS - 1 - i);
+    check_neighbourhood(FRACTION_BITS - 2 + i);
+  }
+  for (long n = fault_in_turn(0, stride); n <= all; n = fault_in_turn(n, stride)) {
+    random_state = (uint64_t)n * UINT64_C(0x9E3779B97F4A7C15);
+    check_neighbourhood(hard_bits(n));
+  }
+}
+
+/* Up to 900 digits by chance, or a double in 15 to 19 digits. */
+static void write_random_number(char *text) {
+  size_t kind = random_size() % 4, count = 1 + random_size() % (kind == 0 ? 900 : 40);
+  if (kind < 2) {
+    for (size_t i = 0; i < count; i++) text[i] = (char)('0' + next_random() % 10);
+    sprintf(text + count, "e%d", (int)(next_random() % 700) - 350 - (int)(kind == 0 ? count : 0));
+  } else {
+    uint64_t bits = next_random() >> 1;
+    if (kind == 3) bits &= (UINT64_C(1) << 56) - 1;
+    double number = double_of_bits(bits);
+    sprintf(text, "%.*e", 14 + (int)(count % 5), isfinite(number) ? number : 1.0);
+  }
+}
+
+static void random_texts_are_read_like_strtod(void **state) {
+  (void)state;
+#ifndef __GLIBC__
+  skip();
+#endif
+  char text[MOST_TEXT];
+  const long all = 2000000, stride = 23 * valgrind_stride();
+  for (long n = fault_in_turn(0, stride); n <= all; n = fault_in_turn(n, stride)) {
+    random_state = (uint64_t)n * UINT64_C(0x9E3779B97F4A7C15);
+    write_random_number(text);
+    check_like_strtod(text);
+  }
 }
 
 /*
@@ -178,17 +335,12 @@ static void long_digit_strings_stay_exact(void **state) {
 
 static void the_locale_does_not_matter(void **state) {
   (void)state;
-  char *saved = strdup(setlocale(LC_ALL, NULL));
-  static const char *const names[] = {"de_DE.UTF-8", "de_DE.utf8", "de_DE", "fr_FR.UTF-8", "fr_FR.utf8"};
-  bool found = false;
-  for (size_t i = 0; i < sizeof names / sizeof names[0] && !found; i++) found = setlocale(LC_ALL, names[i]) != NULL;
+  begin_comma_locale();
   check_float(0.1, "0.1");
   check_parsed("0.1", 0.1);
   check_parsed("0.30000000000000004", 0.1 + 0.2);
   check_parsed("123456789012345678901234567890.5e-3", 123456789012345678901234567.8905);
-  setlocale(LC_ALL, saved);
-  free(saved);
-  if (!found) print_message("no locale with a decimal comma here: checked in the C locale only\n");
+  end_comma_locale();
 }
 
 /* Whatever stands around them, in memory of exactly their size. */
@@ -222,6 +374,8 @@ int main(void) {
       cmocka_unit_test(floats_are_written_short_and_stay_floats),
       cmocka_unit_test(random_floats_survive),
       cmocka_unit_test(floats_are_read_to_the_nearest),
+      cmocka_unit_test(middles_of_doubles_decide),
+      cmocka_unit_test(random_texts_are_read_like_strtod),
       cmocka_unit_test(long_digit_strings_stay_exact),
       cmocka_unit_test(digits_are_counted_and_read_eight_at_a_time),
       cmocka_unit_test(the_locale_does_not_matter),

@@ -7,6 +7,8 @@
 #include <stdio.h>
 #include <unistd.h>
 
+#include "comma_locale.h"
+
 /* ---- Opening and closing ---- */
 
 static void test_the_library_names_its_version_and_its_statuses(void **state) {
@@ -538,6 +540,25 @@ static void test_an_event_is_stored_and_shown(void **state) {
   moonpad_session_free(session);
 }
 
+/* A host may have set one that writes 1,5. */
+static void test_the_locale_does_not_matter(void **state) {
+  host *self = *state;
+  moonpad_event *event = NULL;
+  begin_comma_locale();
+  moonpad_session *session = host_create(self, "s", "");
+  self->now = 1763700000.125;
+  host_append(session, "{\"k\":0.1}");
+  moonpad_session_free(session);
+  session = host_get(self, "s");
+  OK(moonpad_session_event(session, 0, &event, &failure));
+  assert_true(moonpad_event_timestamp(event) == 1763700000.125);
+  assert_true(moonpad_session_last_update_time(session) == 1763700000.125);
+  moonpad_event_free(event);
+  STATE(session, "{\"k\":0.1}");
+  moonpad_session_free(session);
+  end_comma_locale();
+}
+
 static void test_append_event_twice(void **state) {
   host *self = *state;
   moonpad_session *session = host_create(self, "s", "");
@@ -647,6 +668,7 @@ int main(void) {
       ON_EVERY_STORE(test_what_is_no_cursor_is_refused),
       ON_EVERY_STORE(test_read_by_path),
       ON_EVERY_STORE(test_an_event_is_stored_and_shown),
+      ON_EVERY_STORE(test_the_locale_does_not_matter),
       ON_EVERY_STORE(test_append_event_twice),
       ON_EVERY_STORE(test_events_are_read_by_index),
       ON_EVERY_STORE(test_refresh_and_conflicts),

@@ -1,16 +1,8 @@
-/*
-** Numbers to text and back. The locale does not matter: no text that the C library gets to parse
-** has a decimal point.
-*/
+/* Numbers to text. Back: number_read.c. */
 #include "base/number.h"
 
-#include <errno.h>
-#include <float.h>
-#include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
-#include "base/digits.h"
 #include "base/multiply.h"
 #include "base/number_table.h"
 
@@ -61,10 +53,6 @@ typedef struct decimal {
   int exponent; /* of ten */
 } decimal;
 
-static int floor_shift(int number, unsigned bits) {
-  return number >= 0 ? number >> bits : -((-number + (1 << bits) - 1) >> bits);
-}
-
 /* The upper 64 bits of power * factor; the lowest bit is set if lower bits were lost. */
 static uint64_t round_to_odd(const uint64_t power[2], uint64_t factor) {
   mp_wide low = mp_multiply(power[1], factor), high = mp_multiply(power[0], factor);
@@ -77,8 +65,8 @@ static uint64_t round_to_odd(const uint64_t power[2], uint64_t factor) {
 ** Calculates in quarters of a unit.
 */
 static decimal shortest(uint64_t mantissa, int exponent, bool lower_is_closer) {
-  int k = floor_shift(exponent * 1262611 - (lower_is_closer ? 524031 : 0), 22);
-  int shift = exponent + floor_shift(-k * 1741647, 19) + 1;
+  int k = mp_floor_shift(exponent * 1262611 - (lower_is_closer ? 524031 : 0), 22);
+  int shift = exponent + mp_binary_exponent(-k) + 1;
   const uint64_t *power = mp_powers_of_ten[-k - MP_LEAST_POWER];
   uint64_t lower = round_to_odd(power, (4 * mantissa - 2 + lower_is_closer) << shift);
   uint64_t value = round_to_odd(power, (4 * mantissa) << shift);
@@ -166,141 +154,4 @@ size_t mp_format_float(double number, char *out) {
   size_t count = (size_t)(end - digits);
   if (exponent < -5 || exponent >= 17) return sign + write_scientific(out + sign, digits, count, exponent);
   return sign + write_plain(out + sign, digits, count, exponent + 1);
-}
-
-/* ---- text to numbers ---- */
-
-bool mp_parse_integer(const char *text, size_t length, int64_t *integer) {
-  bool negative = length > 0 && text[0] == '-';
-  size_t i = negative;
-  /* 19 digits fit into 64 bits. */
-  if (length - i > 19) return false;
-  uint64_t magnitude = mp_digits_value(0, text + i, length - i);
-  if (magnitude > (uint64_t)INT64_MAX + negative) return false;
-  *integer = (int64_t)(negative ? 0 - magnitude : magnitude);
-  return true;
-}
-
-/*
-** More digits than any double, or any midpoint of two doubles, has. Of the digits after these it
-** only matters whether one is not 0.
-*/
-#define EXACT_DIGITS  800
-#define HUGE_EXPONENT 100000
-
-typedef struct number_text {
-  /* the significant digits; one more if some were left out; the exponent */
-  char digits[EXACT_DIGITS + 1 + 16];
-  size_t count;
-  uint64_t mantissa; /* the first 19 digits */
-  int64_t exponent;  /* of ten, if `digits` is read as an integer */
-  bool more;         /* a digit other than 0 was left out */
-} number_text;
-
-static void take_digit(number_text *number, char digit) {
-  if (number->count == 0 && digit == '0') return;
-  if (number->count < EXACT_DIGITS) {
-    if (number->count < 19) number->mantissa = number->mantissa * 10 + (uint64_t)(digit - '0');
-    number->digits[number->count++] = digit;
-    return;
-  }
-  number->exponent++;
-  number->more = number->more || digit != '0';
-}
-
-/* Stops counting at huge exponents: no text has enough digits to make up for them. */
-static int64_t parse_exponent(const char *text, size_t length) {
-  size_t i = 0;
-  bool negative = text[0] == '-';
-  if (text[0] == '-' || text[0] == '+') i++;
-  int64_t exponent = 0;
-  for (; i < length; i++) {
-    if (exponent < INT64_C(1) << 55) exponent = exponent * 10 + (text[i] - '0');
-  }
-  return negative ? -exponent : exponent;
-}
-
-static void split_number(number_text *number, const char *text, size_t length) {
-  number->count = 0;
-  number->mantissa = 0;
-  number->exponent = 0;
-  number->more = false;
-  size_t i = 0;
-  for (; i < length && mp_is_digit(text[i]); i++) take_digit(number, text[i]);
-  if (i < length && text[i] == '.') {
-    size_t point = ++i;
-    for (; i < length && mp_is_digit(text[i]); i++) take_digit(number, text[i]);
-    number->exponent -= (int64_t)(i - point);
-  }
-  if (i < length) number->exponent += parse_exponent(text + i + 1, length - i - 1);
-}
-
-/* strtod is exact. Given only digits and an exponent, it does not depend on the locale. */
-static double convert_exactly(number_text *number) {
-  size_t count = number->count;
-  int64_t exponent = number->exponent;
-  if (number->more) {
-    number->digits[count++] = '1';
-    exponent--;
-  }
-  if (exponent > HUGE_EXPONENT) exponent = HUGE_EXPONENT;
-  if (exponent < -HUGE_EXPONENT) exponent = -HUGE_EXPONENT;
-  number->digits[count++] = 'e';
-  count += mp_format_integer(exponent, number->digits + count);
-  number->digits[count] = '\0';
-  int saved = errno;
-  double result = strtod(number->digits, NULL);
-  errno = saved;
-  return result;
-}
-
-static const double powers[] = {1e0,  1e1,  1e2,  1e3,  1e4,  1e5,  1e6,  1e7,  1e8,  1e9,  1e10, 1e11,
-                                1e12, 1e13, 1e14, 1e15, 1e16, 1e17, 1e18, 1e19, 1e20, 1e21, 1e22};
-
-bool mp_join_float(const char *text, size_t whole, size_t fraction, double *result) {
-  if (FLT_EVAL_METHOD != 0 || whole + fraction > 18) return false;
-  uint64_t mantissa = mp_digits_value(mp_digits_value(0, text, whole), text + whole + 1, fraction);
-  if (mantissa > UINT64_C(1) << 53) return false;
-  *result = (double)mantissa / powers[fraction];
-  return true;
-}
-
-/* Reads "123.45" or "123". False if it has another form or too many digits. */
-static bool parse_short_float(const char *text, size_t length, double *result) {
-  if (length == 0 || length > 19) return false;
-  size_t whole = mp_count_digits(text, text + length), fraction = 0;
-  if (whole < length) {
-    const char *digits = text + whole + 1;
-    fraction = length - whole - 1;
-    if (text[whole] != '.' || mp_count_digits(digits, digits + fraction) != fraction) return false;
-  }
-  return mp_join_float(text, whole, fraction, result);
-}
-
-bool mp_parse_float(const char *text, size_t length, double *result) {
-  bool negative = length > 0 && text[0] == '-';
-  double magnitude;
-  if (parse_short_float(text + negative, length - negative, &magnitude)) {
-    *result = negative ? -magnitude : magnitude;
-    return true;
-  }
-  number_text number;
-  split_number(&number, text + negative, length - negative);
-  if (number.count == 0) {
-    magnitude = 0.0;
-  } else if (FLT_EVAL_METHOD == 0 && number.count <= 19 && number.mantissa <= UINT64_C(1) << 53 &&
-             number.exponent >= -22 && number.exponent <= 22) {
-    /* both operands are exact doubles, so the result is rounded once */
-    magnitude = (double)number.mantissa;
-    if (number.exponent < 0) {
-      magnitude /= powers[-number.exponent];
-    } else {
-      magnitude *= powers[number.exponent];
-    }
-  } else {
-    magnitude = convert_exactly(&number);
-  }
-  if (isinf(magnitude)) return false;
-  *result = negative ? -magnitude : magnitude;
-  return true;
 }

@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/number.h"
 #include "core/value.h"
 #include "store/mysql/mysql.h"
 
@@ -86,9 +87,10 @@ void mp_mysql_sql_integer(mp_mysql_connection *connection, const char *sql, int6
 
 /* With an exponent it is a DOUBLE, without it would be a DECIMAL. */
 void mp_mysql_double(mp_mysql_connection *connection, double number) {
-  char digits[40];
-  int length = snprintf(digits, sizeof digits, "%.16e", isfinite(number) ? number : 0);
-  mp_buffer_add(&connection->text, digits, (size_t)length);
+  char digits[MP_NUMBER_BYTES];
+  size_t length = mp_format_float(isfinite(number) ? number : 0, digits);
+  mp_buffer_add(&connection->text, digits, length);
+  if (memchr(digits, 'e', length) == NULL) mp_buffer_add(&connection->text, "e0", 2);
 }
 
 static void add_quoted(mp_buffer *text, const char *data, size_t length) {
@@ -162,7 +164,9 @@ int64_t mp_mysql_integer_of(const mp_mysql_row *row, unsigned column) {
 }
 
 double mp_mysql_double_of(const mp_mysql_row *row, unsigned column) {
-  return mp_mysql_is_null(row, column) ? 0 : strtod(row->values[column], NULL);
+  double number = 0;
+  if (!mp_mysql_is_null(row, column)) mp_parse_float(row->values[column], row->lengths[column], &number);
+  return number;
 }
 
 moonpad_string mp_mysql_bytes_of(const mp_mysql_row *row, unsigned column) {
