@@ -7,6 +7,34 @@ local function program()
   return (module:gsub("moonpad/core%.so$", "examples/embed"))
 end
 
+describe("another Lua", function()
+  local function commandOutput(command)
+    local pipe <close> = assert(io.popen(command .. " 2>&1"))
+    return pipe:read "a"
+  end
+
+  it("is told that it must be 5.4", function()
+    local path = assert(package.searchpath("moonpad", package.path))
+    for _, version in ipairs { "Lua 5.1", "Lua 5.2", "Lua 5.3" } do
+      local load = assert(loadfile(path, "t", setmetatable({ _VERSION = version }, { __index = _G })))
+      local ok, message = pcall(load, "moonpad", path)
+      assert.is_false(ok)
+      assert.are.equal("moonpad needs Lua 5.4, and this is " .. version, message)
+    end
+  end)
+
+  -- Those that are installed.
+  for _, name in ipairs { "luajit", "lua5.1", "lua5.2", "lua5.3" } do
+    local version = commandOutput(name .. " -e 'io.write(jit and jit.version or _VERSION)'")
+    if version:find "^Lua" then
+      it("is told so at once, where it is " .. version, function()
+        local text = commandOutput(name .. [[ -e 'print(select(2, pcall(require, "moonpad")))']])
+        assert.are.equal("moonpad needs Lua 5.4, and this is " .. version .. "\n", text)
+      end)
+    end
+  end
+end)
+
 describe("a host that opens few standard libraries", function()
   after_each(support.cleanup)
 

@@ -1,6 +1,12 @@
 --- moonpad: an agent state runtime. This facade re-exports the C core and loads the rest when it is
 --- first used.
 
+-- Older Luas can read this file, and so are told what is needed.
+if _VERSION < "Lua 5.4" then
+  local jit = rawget(_G, "jit")
+  error(("moonpad needs Lua 5.4, and this is %s"):format(jit and jit.version or _VERSION), 0)
+end
+
 -- Hosts may open less than all standard libraries. What cannot be done without is named before
 -- something else fails.
 local NEEDED = {
