@@ -134,6 +134,8 @@ unsigned long mp_this_process(void) {
   return (unsigned long)getpid();
 }
 
+void mp_stay_loaded(void) {}
+
 const char *mp_system_message(int number, char *buffer, size_t size) {
   if (number == 0) return "unknown reason";
   /* POSIX's strerror_r answers a number, that of GNU the text. */
@@ -141,6 +143,17 @@ const char *mp_system_message(int number, char *buffer, size_t size) {
   bool is_text = _Generic(strerror_r(number, buffer, size), char * : true, default : false);
   if (is_text) return (const char *)result;
   return result == 0 ? buffer : "unknown reason";
+}
+
+/* ---- Files, and variables of the environment ---- */
+
+FILE *mp_open_file(const char *path, const char *mode) {
+  return fopen(path, mode);
+}
+
+char *mp_environment(const char *name) {
+  const char *value = getenv(name);
+  return value == NULL ? NULL : strdup(value);
 }
 
 /* ---- Descriptors: eventfd where there is one, else a pipe ---- */
@@ -230,6 +243,10 @@ void mp_sigpipe_release(const mp_sigpipe *held) {
 /* ---- Threads ---- */
 
 #if MP_HAS_THREADS
+
+void mp_once_run(mp_once *once, void (*run)(void)) {
+  pthread_once(once, run);
+}
 
 bool mp_mutex_init(mp_mutex *mutex) {
   return pthread_mutex_init(mutex, NULL) == 0;
@@ -323,6 +340,7 @@ void mp_thread_join(mp_thread *thread) {
 #include <winsock2.h>
 /* behind windows.h */
 #include <bcrypt.h>
+#include <errno.h>
 #include <process.h>
 
 /* ---- Time ---- */
@@ -386,6 +404,12 @@ unsigned long mp_this_process(void) {
   return GetCurrentProcessId();
 }
 
+void mp_stay_loaded(void) {
+  HMODULE module;
+  GetModuleHandleExW(GET_MODULE_HANDLE_EX_FLAG_FROM_ADDRESS | GET_MODULE_HANDLE_EX_FLAG_PIN,
+                     (LPCWSTR)(void *)&mp_stay_loaded, &module);
+}
+
 const char *mp_system_message(int number, char *buffer, size_t size) {
   WCHAR wide[256];
   DWORD flags = FORMAT_MESSAGE_FROM_SYSTEM | FORMAT_MESSAGE_IGNORE_INSERTS | FORMAT_MESSAGE_MAX_WIDTH_MASK;
@@ -398,11 +422,61 @@ const char *mp_system_message(int number, char *buffer, size_t size) {
   return buffer;
 }
 
+/* ---- Text, files, and variables of the environment ---- */
+
+static void *no_text(int number, DWORD error) {
+  errno = number;
+  SetLastError(error);
+  return NULL;
+}
+
+wchar_t *mp_widen(const char *text) {
+  int length = MultiByteToWideChar(CP_UTF8, MB_ERR_INVALID_CHARS, text, -1, NULL, 0);
+  if (length <= 0) return no_text(EINVAL, ERROR_NO_UNICODE_TRANSLATION);
+  wchar_t *wide = malloc((size_t)length * sizeof *wide);
+  if (wide == NULL) return no_text(ENOMEM, ERROR_NOT_ENOUGH_MEMORY);
+  MultiByteToWideChar(CP_UTF8, MB_ERR_INVALID_CHARS, text, -1, wide, length);
+  return wide;
+}
+
+/* File names may hold halves of characters: what is no text in them becomes U+FFFD. */
+char *mp_narrow(const wchar_t *text) {
+  int length = WideCharToMultiByte(CP_UTF8, 0, text, -1, NULL, 0, NULL, NULL);
+  if (length <= 0) return no_text(EINVAL, ERROR_NO_UNICODE_TRANSLATION);
+  char *narrow = malloc((size_t)length);
+  if (narrow == NULL) return no_text(ENOMEM, ERROR_NOT_ENOUGH_MEMORY);
+  WideCharToMultiByte(CP_UTF8, 0, text, -1, narrow, length, NULL, NULL);
+  return narrow;
+}
+
+/* fopen would take the path for text of the system's code page. */
+FILE *mp_open_file(const char *path, const char *mode) {
+  wchar_t *wide_path = mp_widen(path), *wide_mode = mp_widen(mode);
+  FILE *file = wide_path == NULL || wide_mode == NULL ? NULL : _wfopen(wide_path, wide_mode);
+  int number = errno;
+  free(wide_path);
+  free(wide_mode);
+  errno = number;
+  return file;
+}
+
+char *mp_environment(const char *name) {
+  wchar_t *wide = mp_widen(name);
+  const wchar_t *value = wide == NULL ? NULL : _wgetenv(wide);
+  free(wide);
+  return value == NULL ? NULL : mp_narrow(value);
+}
+
 /* ---- Descriptors: two sockets that are connected, for Windows waits for nothing else ---- */
+
+/* No child inherits it. */
+static SOCKET make_socket(void) {
+  return WSASocketW(AF_INET, SOCK_STREAM, IPPROTO_TCP, NULL, 0, WSA_FLAG_OVERLAPPED | WSA_FLAG_NO_HANDLE_INHERIT);
+}
 
 static SOCKET make_listener(struct sockaddr_in *address) {
   int size = sizeof *address;
-  SOCKET listener = socket(AF_INET, SOCK_STREAM, IPPROTO_TCP);
+  SOCKET listener = make_socket();
   memset(address, 0, sizeof *address);
   address->sin_family = AF_INET;
   address->sin_addr.s_addr = htonl(INADDR_LOOPBACK);
@@ -427,15 +501,23 @@ static SOCKET accept_own(SOCKET listener, SOCKET writer) {
   return INVALID_SOCKET;
 }
 
+/* One that was accepted would be inherited. */
 static bool prepare_socket(SOCKET socket) {
   u_long yes = 1;
   SetHandleInformation((HANDLE)socket, HANDLE_FLAG_INHERIT, 0);
-  return ioctlsocket(socket, FIONBIO, &yes) == 0;
+  return ioctlsocket(socket, (long)FIONBIO, &yes) == 0;
+}
+
+/* A byte is sent at once, and not held back for more. */
+static void send_at_once(SOCKET writer) {
+  BOOL yes = TRUE;
+  setsockopt(writer, IPPROTO_TCP, TCP_NODELAY, (const char *)&yes, sizeof yes);
 }
 
 static bool connect_pair(SOCKET listener, const struct sockaddr_in *address, SOCKET *reader, SOCKET *writer) {
-  *writer = socket(AF_INET, SOCK_STREAM, IPPROTO_TCP);
+  *writer = make_socket();
   if (*writer == INVALID_SOCKET) return false;
+  send_at_once(*writer);
   if (connect(*writer, (const struct sockaddr *)address, sizeof *address) != 0) return false;
   *reader = accept_own(listener, *writer);
   return *reader != INVALID_SOCKET && prepare_socket(*reader) && prepare_socket(*writer);
@@ -475,8 +557,13 @@ void mp_write_descriptor(int descriptor) {
   send((SOCKET)descriptor, "1", 1, 0);
 }
 
+/* What has just been written may still be under way. */
+#define LONGEST_WAY 100 /* milliseconds */
+
 void mp_empty_descriptor(int descriptor) {
   char written[16];
+  WSAPOLLFD arrival = {.fd = (SOCKET)descriptor, .events = POLLRDNORM};
+  WSAPoll(&arrival, 1, LONGEST_WAY);
   while (recv((SOCKET)descriptor, written, sizeof written, 0) == (int)sizeof written) continue;
 }
 
@@ -494,8 +581,19 @@ void mp_sigpipe_release(const mp_sigpipe *held) {
 
 #if MP_HAS_THREADS
 
-_Static_assert(sizeof(SRWLOCK) == sizeof(void *) && sizeof(CONDITION_VARIABLE) == sizeof(void *),
-               "mp_mutex and mp_condition are a pointer each");
+_Static_assert(sizeof(SRWLOCK) == sizeof(void *) && sizeof(CONDITION_VARIABLE) == sizeof(void *) &&
+                   sizeof(INIT_ONCE) == sizeof(void *),
+               "mp_mutex, mp_condition and mp_once are a pointer each");
+
+static BOOL CALLBACK run_once(PINIT_ONCE once, void *context, void **result) {
+  (void)once, (void)result;
+  (*(void (**)(void))context)();
+  return TRUE;
+}
+
+void mp_once_run(mp_once *once, void (*run)(void)) {
+  InitOnceExecuteOnce((INIT_ONCE *)&once->system, run_once, &run, NULL);
+}
 
 bool mp_mutex_init(mp_mutex *mutex) {
   InitializeSRWLock((SRWLOCK *)&mutex->system);
@@ -568,6 +666,12 @@ void mp_thread_join(mp_thread *thread) {
 /* ==== Without threads ==== */
 
 #if !MP_HAS_THREADS
+
+void mp_once_run(mp_once *once, void (*run)(void)) {
+  if (*once) return;
+  *once = true;
+  run();
+}
 
 bool mp_mutex_init(mp_mutex *mutex) {
   mutex->unused = 0;

@@ -1,15 +1,16 @@
 /*
 ** What the library asks of the system it runs on: POSIX, Windows, or with MOONPAD_NO_THREADS a
-** system without threads. Files are the business of the store that has some
-** (store/sqlite/system.h); all else of the core is standard C.
+** system without threads. Stores look after their files themselves (store/sqlite/system.h); all
+** else of the core is standard C.
 **
-** Error numbers are the system's: errno, or on Windows GetLastError().
+** Error numbers are the system's: errno, or on Windows GetLastError(). Texts are UTF-8.
 */
 #ifndef MP_BASE_PLATFORM_H
 #define MP_BASE_PLATFORM_H
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdio.h>
 
 #if defined(MOONPAD_NO_THREADS)
 #define MP_HAS_THREADS 0
@@ -33,6 +34,8 @@ typedef struct mp_condition {
   char unused;
 } mp_condition;
 typedef char mp_thread_handle;
+typedef bool mp_once;
+#define MP_ONCE_INIT false
 #elif defined(_WIN32)
 /* Windows has them as one pointer, which begins as NULL. */
 typedef struct mp_mutex {
@@ -42,11 +45,21 @@ typedef struct mp_condition {
   void *system;
 } mp_condition;
 typedef void *mp_thread_handle;
+typedef struct mp_once {
+  void *system;
+} mp_once;
+#define MP_ONCE_INIT                                                                                                   \
+  { NULL }
 #else
 typedef pthread_mutex_t mp_mutex;
 typedef pthread_cond_t mp_condition;
 typedef pthread_t mp_thread_handle;
+typedef pthread_once_t mp_once;
+#define MP_ONCE_INIT PTHREAD_ONCE_INIT
 #endif
+
+/* Runs it, if nobody has; comes back when it has run. */
+void mp_once_run(mp_once *once, void (*run)(void));
 
 /* False: the system has none left, and there is nothing to destroy. */
 bool mp_mutex_init(mp_mutex *mutex);
@@ -103,8 +116,30 @@ void mp_prepare_pages(void *block, size_t size);
 /* A number that no other process has now. */
 unsigned long mp_this_process(void);
 
+/*
+** The shared library that this code is in stays loaded until the process ends. On POSIX the linker
+** is told so (-z nodelete), and this does nothing.
+*/
+void mp_stay_loaded(void);
+
 /* What an error number means, maybe in `buffer`. */
 const char *mp_system_message(int number, char *buffer, size_t size);
+
+/* ---- Files, and variables of the environment ---- */
+
+/* fopen. NULL: errno says why. */
+FILE *mp_open_file(const char *path, const char *mode);
+/* A copy, which free() frees; NULL: it is not set, or memory is out. */
+char *mp_environment(const char *name);
+
+#if defined(_WIN32)
+/*
+** UTF-8 as Windows takes it, and back: a copy, which free() frees. NULL: it is no text, or memory is
+** out; both errno and GetLastError() say so.
+*/
+wchar_t *mp_widen(const char *text);
+char *mp_narrow(const wchar_t *text);
+#endif
 
 /* ---- Descriptors to wait for (wakeup.h). On Windows they are sockets. ---- */
 

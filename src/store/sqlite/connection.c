@@ -35,11 +35,9 @@ static int wait_for_lock(void *context, int calls) {
 
 /* The folder of a path: itself without its last name, or the current one. */
 static void folder_of(const char *path, char folder[LONGEST_FOLDER]) {
-  const char *slash = mp_sqlite_last_slash(path);
-  size_t length = slash == NULL ? 0 : (size_t)(slash - path);
+  size_t length = mp_sqlite_folder_length(path);
   strcpy(folder, ".");
-  if (slash == NULL || length >= LONGEST_FOLDER) return;
-  if (length == 0) length = 1;
+  if (length == 0 || length >= LONGEST_FOLDER) return;
   memcpy(folder, path, length);
   folder[length] = '\0';
 }

@@ -57,6 +57,12 @@ char *mp_sqlite_last_slash(const char *path) {
   return strrchr(path, '/');
 }
 
+size_t mp_sqlite_folder_length(const char *path) {
+  const char *slash = mp_sqlite_last_slash(path);
+  if (slash == NULL) return 0;
+  return slash == path ? 1 : (size_t)(slash - path);
+}
+
 static bool is_later(struct timespec a, struct timespec b) {
   return a.tv_sec != b.tv_sec ? a.tv_sec > b.tv_sec : a.tv_nsec > b.tv_nsec;
 }
@@ -108,25 +114,31 @@ void mp_sqlite_remove_file(const char *path) {
 
 #define WIN32_LEAN_AND_MEAN
 #include <windows.h>
+/* behind windows.h */
+#include <stdlib.h>
 
-#define LONGEST_PATH 32768 /* in Windows's own units */
-
-/* False, with the error set: too long, or not UTF-8. */
-static bool widen(const char *path, WCHAR *wide) {
-  return MultiByteToWideChar(CP_UTF8, MB_ERR_INVALID_CHARS, path, -1, wide, LONGEST_PATH) != 0;
-}
+#include "base/platform.h"
 
 static int last_error(void) {
   DWORD number = GetLastError();
   return number == 0 ? ERROR_GEN_FAILURE : (int)number;
 }
 
+/* INVALID_HANDLE_VALUE, and an error, where it cannot be opened. */
+static HANDLE open_path(const char *path, DWORD access, DWORD share, DWORD how, DWORD flags) {
+  wchar_t *wide = mp_widen(path);
+  if (wide == NULL) return INVALID_HANDLE_VALUE;
+  HANDLE file = CreateFileW(wide, access, share, NULL, how, flags, NULL);
+  DWORD number = GetLastError();
+  free(wide);
+  SetLastError(number);
+  return file;
+}
+
 static int read_information(const char *path, BY_HANDLE_FILE_INFORMATION *found) {
-  WCHAR wide[LONGEST_PATH];
-  if (!widen(path, wide)) return last_error();
   /* No access is asked for, so whoever has the file open does not mind. Folders need the flag. */
-  HANDLE file = CreateFileW(wide, 0, FILE_SHARE_READ | FILE_SHARE_WRITE | FILE_SHARE_DELETE, NULL, OPEN_EXISTING,
-                            FILE_FLAG_BACKUP_SEMANTICS, NULL);
+  HANDLE file = open_path(path, 0, FILE_SHARE_READ | FILE_SHARE_WRITE | FILE_SHARE_DELETE, OPEN_EXISTING,
+                          FILE_FLAG_BACKUP_SEMANTICS);
   if (file == INVALID_HANDLE_VALUE) return last_error();
   int number = GetFileInformationByHandle(file, found) ? 0 : last_error();
   CloseHandle(file);
@@ -161,10 +173,12 @@ bool mp_sqlite_is_absent(int number) {
 
 /* Rights are lists there: who may write is known once one has tried. */
 int mp_sqlite_denied(const char *path, bool is_folder) {
-  WCHAR wide[LONGEST_PATH];
-  if (!widen(path, wide)) return last_error();
+  wchar_t *wide = mp_widen(path);
+  if (wide == NULL) return last_error();
   DWORD attributes = GetFileAttributesW(wide);
-  if (attributes == INVALID_FILE_ATTRIBUTES) return last_error();
+  int number = attributes == INVALID_FILE_ATTRIBUTES ? last_error() : 0;
+  free(wide);
+  if (number != 0) return number;
   /* Of a folder this attribute means something else. */
   return !is_folder && (attributes & FILE_ATTRIBUTE_READONLY) != 0 ? ERROR_ACCESS_DENIED : 0;
 }
@@ -172,6 +186,15 @@ int mp_sqlite_denied(const char *path, bool is_folder) {
 char *mp_sqlite_last_slash(const char *path) {
   char *slash = strrchr(path, '/'), *other = strrchr(path, '\\');
   return slash == NULL || (other != NULL && other > slash) ? other : slash;
+}
+
+/* C:file is in the folder that the drive is at, which is not C:\. */
+size_t mp_sqlite_folder_length(const char *path) {
+  const char *slash = mp_sqlite_last_slash(path);
+  size_t drive = path[0] != '\0' && path[1] == ':' ? 2 : 0;
+  if (slash == NULL) return drive;
+  size_t length = (size_t)(slash - path);
+  return length == drive ? length + 1 : length;
 }
 
 /* A file that is open is not replaced there. Where it seems so, nothing is risked. */
@@ -182,10 +205,8 @@ bool mp_sqlite_written_since(const char *written, const char *placed) {
 }
 
 int mp_sqlite_create_file(const char *path, const char *like) {
-  WCHAR wide[LONGEST_PATH];
   (void)like; /* the folder says who may do what with it */
-  if (!widen(path, wide)) return last_error();
-  HANDLE file = CreateFileW(wide, GENERIC_WRITE, 0, NULL, CREATE_NEW, FILE_ATTRIBUTE_NORMAL, NULL);
+  HANDLE file = open_path(path, GENERIC_WRITE, 0, CREATE_NEW, FILE_ATTRIBUTE_NORMAL);
   if (file == INVALID_HANDLE_VALUE) return last_error();
   CloseHandle(file);
   return 0;
@@ -202,8 +223,9 @@ int mp_sqlite_sync_folder(const char *folder) {
 }
 
 void mp_sqlite_remove_file(const char *path) {
-  WCHAR wide[LONGEST_PATH];
-  if (widen(path, wide)) DeleteFileW(wide);
+  wchar_t *wide = mp_widen(path);
+  if (wide != NULL) DeleteFileW(wide);
+  free(wide);
 }
 
 #endif

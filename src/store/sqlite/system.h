@@ -6,6 +6,7 @@
 #define MP_STORE_SQLITE_SYSTEM_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 /* Two paths with equal device and number name the same file. */
@@ -26,6 +27,8 @@ bool mp_sqlite_is_absent(int number);
 int mp_sqlite_denied(const char *path, bool is_folder);
 /* The slash before the last name of the path; NULL: there is none. */
 char *mp_sqlite_last_slash(const char *path);
+/* So many bytes of the path name the folder that its last name is in; 0: the current one. */
+size_t mp_sqlite_folder_length(const char *path);
 /*
 ** May somebody have written to the file `written` since the file `placed` got its path? True also
 ** on a system that does not tell; false where one of them is not there.
