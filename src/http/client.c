@@ -2,9 +2,6 @@
 #include "http/client.h"
 
 #include <math.h>
-#include <signal.h>
-#include <time.h>
-#include <unistd.h>
 
 #include "base/platform.h"
 #include "http/library.h"
@@ -19,7 +16,7 @@
 ** and sockets of the client are then freed by the system.
 */
 static bool is_unusable(const mp_http_client *client) {
-  return client->process != getpid() || mp_http_process_is_ending();
+  return client->process != mp_this_process() || mp_http_process_is_ending();
 }
 
 /* ---- The thread: requests ---- */
@@ -40,10 +37,10 @@ static void unlink_running(mp_http_client *client, mp_http_request *request) {
 /* Ends a request that is in no list and not in the multi handle. */
 static void end_request(mp_http_request *request, mp_http_failure failure, const char *message) {
   mp_http_client *client = request->client;
-  pthread_mutex_lock(&client->lock);
+  mp_mutex_lock(&client->lock);
   bool is_abandoned = request->is_abandoned;
   mp_http_request_end(request, failure, message);
-  pthread_mutex_unlock(&client->lock);
+  mp_mutex_unlock(&client->lock);
   if (is_abandoned) mp_http_request_destroy(request);
 }
 
@@ -65,20 +62,20 @@ static void begin(mp_http_client *client, mp_http_request *request) {
 
 /* Takes the requests that have been queued, the oldest last. False: the client is closing. */
 static bool take_queued(mp_http_client *client, mp_http_request **queued) {
-  pthread_mutex_lock(&client->lock);
+  mp_mutex_lock(&client->lock);
   bool is_open = !client->is_closing;
   *queued = client->queued;
   client->queued = NULL;
-  pthread_mutex_unlock(&client->lock);
+  mp_mutex_unlock(&client->lock);
   return is_open;
 }
 
 static void obey_owner(mp_http_client *client, mp_http_request *request) {
-  pthread_mutex_lock(&client->lock);
+  mp_mutex_lock(&client->lock);
   bool is_abandoned = request->is_abandoned;
   bool may_resume = request->may_resume;
   request->may_resume = false;
-  pthread_mutex_unlock(&client->lock);
+  mp_mutex_unlock(&client->lock);
   if (is_abandoned) {
     end_running_request(request, MP_HTTP_CLOSED, "");
   } else if (may_resume) {
@@ -161,10 +158,10 @@ static void sleep_until_needed(mp_http_client *client, double deadline) {
   double milliseconds = fmax(0, fmin(ceil((deadline - mp_monotonic()) * 1e3), LONGEST_SLEEP_MS));
   if (curl_multi_poll(client->multi, NULL, 0, (int)milliseconds, NULL) == CURLM_OK) return;
   /* The failure may persist: do not keep a processor busy. */
-  nanosleep(&(struct timespec){0, 10 * 1000 * 1000}, NULL);
+  mp_sleep(0.01);
 }
 
-static void *work(void *context) {
+static void work(void *context) {
   mp_http_client *client = context;
   mp_http_request *queued;
   while (take_queued(client, &queued)) {
@@ -179,17 +176,6 @@ static void *work(void *context) {
   }
   end_running(client, MP_HTTP_CLOSED, "the HTTP client has been closed");
   mp_http_leave();
-  return NULL;
-}
-
-/* With all signals blocked: they are for the host's threads, and no SIGPIPE comes from here. */
-static bool start_thread(mp_http_client *client) {
-  sigset_t all, before;
-  sigfillset(&all);
-  if (pthread_sigmask(SIG_SETMASK, &all, &before) != 0) return false;
-  bool is_started = pthread_create(&client->thread, NULL, work, client) == 0;
-  pthread_sigmask(SIG_SETMASK, &before, NULL);
-  return is_started;
 }
 
 /* ---- Beginning and end ---- */
@@ -198,10 +184,10 @@ static bool start_thread(mp_http_client *client) {
 static bool init_client(mp_http_client *client) {
   client->multi = curl_multi_init();
   if (client->multi == NULL) return false;
-  if (pthread_mutex_init(&client->lock, NULL) == 0) {
+  if (mp_mutex_init(&client->lock)) {
     mp_wakeup_init(&client->news);
     if (mp_wakeup_make(&client->news) == 0) return true;
-    pthread_mutex_destroy(&client->lock);
+    mp_mutex_destroy(&client->lock);
   }
   curl_multi_cleanup(client->multi);
   return false;
@@ -218,9 +204,10 @@ mp_http_client *mp_http_client_new(void) {
     return NULL;
   }
   client->env = env;
-  client->process = getpid();
+  client->process = mp_this_process();
   atomic_init(&client->references, 1);
-  if (start_thread(client)) return client;
+  /* It has all signals blocked: no SIGPIPE comes from there. */
+  if (mp_thread_start(&client->thread, work, client)) return client;
   curl_multi_cleanup(client->multi);
   mp_http_client_release(client);
   return NULL;
@@ -228,11 +215,11 @@ mp_http_client *mp_http_client_new(void) {
 
 void mp_http_client_free(mp_http_client *client) {
   if (client == NULL || is_unusable(client)) return;
-  pthread_mutex_lock(&client->lock);
+  mp_mutex_lock(&client->lock);
   client->is_closing = true;
-  pthread_mutex_unlock(&client->lock);
+  mp_mutex_unlock(&client->lock);
   curl_multi_wakeup(client->multi);
-  pthread_join(client->thread, NULL);
+  mp_thread_join(&client->thread);
   curl_multi_cleanup(client->multi);
   mp_http_client_release(client);
 }
@@ -248,10 +235,10 @@ mp_http_request *mp_http_start(mp_http_client *client, const mp_http_options *op
   *message = "out of memory";
   mp_http_request *request = mp_http_request_new(client, options);
   if (request == NULL) return NULL;
-  pthread_mutex_lock(&client->lock);
+  mp_mutex_lock(&client->lock);
   request->next = client->queued;
   client->queued = request;
-  pthread_mutex_unlock(&client->lock);
+  mp_mutex_unlock(&client->lock);
   curl_multi_wakeup(client->multi);
   return request;
 }
@@ -259,19 +246,19 @@ mp_http_request *mp_http_start(mp_http_client *client, const mp_http_options *op
 void mp_http_request_free(mp_http_request *request) {
   if (request == NULL || is_unusable(request->client)) return;
   mp_http_client *client = request->client;
-  pthread_mutex_lock(&client->lock);
+  mp_mutex_lock(&client->lock);
   bool is_done = request->is_done;
   request->is_abandoned = true;
   if (!is_done) curl_multi_wakeup(client->multi);
-  pthread_mutex_unlock(&client->lock);
+  mp_mutex_unlock(&client->lock);
   if (is_done) mp_http_request_destroy(request);
 }
 
 uint64_t mp_http_activity(mp_http_client *client) {
   if (is_unusable(client)) return 0;
-  pthread_mutex_lock(&client->lock);
+  mp_mutex_lock(&client->lock);
   uint64_t activity = client->activity;
-  pthread_mutex_unlock(&client->lock);
+  mp_mutex_unlock(&client->lock);
   return activity;
 }
 
@@ -281,9 +268,9 @@ int mp_http_descriptor(const mp_http_client *client) {
 
 uint64_t mp_http_drain(mp_http_client *client) {
   if (is_unusable(client)) return 0;
-  pthread_mutex_lock(&client->lock);
+  mp_mutex_lock(&client->lock);
   mp_wakeup_lower(&client->news);
   uint64_t activity = client->activity;
-  pthread_mutex_unlock(&client->lock);
+  mp_mutex_unlock(&client->lock);
   return activity;
 }

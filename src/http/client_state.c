@@ -9,7 +9,7 @@ void mp_http_note(mp_http_client *client) {
 void mp_http_client_release(mp_http_client *client) {
   if (atomic_fetch_sub(&client->references, 1) != 1) return;
   mp_wakeup_free(&client->news);
-  pthread_mutex_destroy(&client->lock);
+  mp_mutex_destroy(&client->lock);
   mp_env *env = client->env;
   mp_release(env, client);
   mp_env_release(env);

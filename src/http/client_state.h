@@ -7,11 +7,10 @@
 #define MP_HTTP_CLIENT_STATE_H
 
 #include <curl/curl.h>
-#include <pthread.h>
 #include <stdatomic.h>
-#include <sys/types.h>
 
 #include "base/env.h"
+#include "base/platform.h"
 #include "base/wakeup.h"
 
 #if LIBCURL_VERSION_NUM < 0x075500
@@ -24,9 +23,9 @@ struct mp_http_client {
   atomic_uint references; /* the owner's, and one for each request */
   mp_env *env;
   CURLM *multi;
-  pid_t process; /* that made it */
-  pthread_t thread;
-  pthread_mutex_t lock;            /* guards the next four, and fields of requests that say so */
+  unsigned long process; /* that made it */
+  mp_thread thread;
+  mp_mutex lock;                   /* guards the next four, and fields of requests that say so */
   mp_wakeup news;                  /* `activity` has changed */
   uint64_t activity;               /* see mp_http_activity */
   bool is_closing;                 /* the thread is to end */

@@ -320,10 +320,7 @@ static void make_type(lua_State *L, const char *name, const luaL_Reg *methods, l
   lua_pop(L, 1);
 }
 
-#if defined(__GNUC__)
-__attribute__((visibility("default")))
-#endif
-int luaopen_moonpad_http_core(lua_State *L);
+MOONPAD_API int luaopen_moonpad_http_core(lua_State *L);
 
 int luaopen_moonpad_http_core(lua_State *L) {
   static const luaL_Reg client_methods[] = {{"start", client_start},

@@ -3,7 +3,6 @@
 
 #include <stdio.h>
 #include <stdlib.h>
-#include <strings.h>
 
 /* More than any server has reason to send. libcurl limits single lines only. */
 #define MAX_HEADER_BYTES ((size_t)256 * 1024)
@@ -15,7 +14,7 @@
 static size_t take_body(char *data, size_t size, size_t count, void *context) {
   mp_http_request *request = context;
   size_t length = size * count;
-  pthread_mutex_lock(&request->client->lock);
+  mp_mutex_lock(&request->client->lock);
   bool is_full = request->unread.length != 0 && request->unread.length + length > request->max_unread;
   if (is_full) {
     request->is_paused = true;
@@ -24,7 +23,7 @@ static size_t take_body(char *data, size_t size, size_t count, void *context) {
     mp_http_note(request->client);
   }
   bool has_failed = request->unread.failed;
-  pthread_mutex_unlock(&request->client->lock);
+  mp_mutex_unlock(&request->client->lock);
   if (is_full) {
     request->times.waits_for_us = true;
     return CURL_WRITEFUNC_PAUSE;
@@ -45,14 +44,14 @@ static bool copy_headers(mp_http_request *request) {
 }
 
 static bool end_headers(mp_http_request *request, long status) {
-  pthread_mutex_lock(&request->client->lock);
+  mp_mutex_lock(&request->client->lock);
   /* Trailers may follow the body. */
   bool is_new = request->status == 0;
   bool is_copied = !is_new || copy_headers(request);
   if (is_new) curl_easy_getinfo(request->easy, CURLINFO_RETRY_AFTER, &request->retry_after);
   if (is_copied) request->status = status;
   mp_http_note(request->client);
-  pthread_mutex_unlock(&request->client->lock);
+  mp_mutex_unlock(&request->client->lock);
   return is_copied;
 }
 
@@ -161,7 +160,7 @@ static CURLcode set_safety(CURL *easy, const mp_http_options *options) {
 ** with the first answer only, and there is no HTTP/2.
 */
 static CURLcode set_sharing(CURL *easy, const char *url) {
-  if (strncasecmp(url, "https:", 6) != 0) return CURLE_OK;
+  if (!curl_strnequal(url, "https:", 6)) return CURLE_OK;
   return curl_easy_setopt(easy, CURLOPT_PIPEWAIT, 1L);
 }
 
@@ -315,9 +314,9 @@ void mp_http_request_end(mp_http_request *request, mp_http_failure failure, cons
 /* ---- What the owner asks ---- */
 
 long mp_http_status(mp_http_request *request) {
-  pthread_mutex_lock(&request->client->lock);
+  mp_mutex_lock(&request->client->lock);
   long status = request->status;
-  pthread_mutex_unlock(&request->client->lock);
+  mp_mutex_unlock(&request->client->lock);
   return status;
 }
 
@@ -330,9 +329,9 @@ moonpad_string mp_http_headers(const mp_http_request *request) {
 }
 
 bool mp_http_is_done(mp_http_request *request) {
-  pthread_mutex_lock(&request->client->lock);
+  mp_mutex_lock(&request->client->lock);
   bool is_done = request->is_done;
-  pthread_mutex_unlock(&request->client->lock);
+  mp_mutex_unlock(&request->client->lock);
   return is_done;
 }
 
@@ -351,7 +350,7 @@ const char *mp_http_redirect(mp_http_request *request) {
 /* Moves the bytes, so that the owner reads without the lock. */
 static void take_unread(mp_http_request *request) {
   mp_http_client *client = request->client;
-  pthread_mutex_lock(&client->lock);
+  mp_mutex_lock(&client->lock);
   mp_buffer empty = request->taken;
   request->taken = request->unread;
   request->unread = empty;
@@ -361,7 +360,7 @@ static void take_unread(mp_http_request *request) {
     request->may_resume = true;
     curl_multi_wakeup(client->multi);
   }
-  pthread_mutex_unlock(&client->lock);
+  mp_mutex_unlock(&client->lock);
 }
 
 moonpad_string mp_http_unread(mp_http_request *request) {
