@@ -13,6 +13,7 @@
 #include "lua/base/clock.h"
 #include "lua/base/errors.h"
 #include "lua/base/secrets.h"
+#include "lua/base/system.h"
 #include "lua/codec/event.h"
 #include "lua/objects/objects.h"
 #include "lua/service/service.h"
@@ -154,6 +155,7 @@ int luaopen_moonpad_core(lua_State *L) {
   mp_clock_module(L, binding_index);
   mp_error_module(L, binding_index);
   mp_secrets_module(L, binding_index);
+  mp_system_module(L, binding_index);
   mp_codec_module(L, binding_index);
   mp_event_module(L, binding_index);
   mp_store_call_module(L, binding_index);

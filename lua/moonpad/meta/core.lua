@@ -786,6 +786,19 @@ core.storeCalls = nil
 ---@param seconds number
 function core.idle(seconds) end
 
+---`io.open` of a path in UTF-8, which on Windows is not what Lua's own takes.
+---@param path string
+---@param mode string? as of `io.open`
+---@return file*? file
+---@return string? message
+---@return integer? number
+function core.openFile(path, mode) end
+
+---`os.getenv`, in UTF-8 on Windows as well.
+---@param name string
+---@return string?
+function core.environment(name) end
+
 ---Lets the thread sleep; a signal ends it early.
 ---@param seconds number
 function core.sleep(seconds) end

@@ -1,4 +1,5 @@
 --- The files of ADK's web UI, from a folder, below /dev-ui/.
+local core = require "moonpad.core"
 local failure = require "moonpad.server.failure"
 
 local static = {}
@@ -42,7 +43,7 @@ local function withoutHosts(html)
 end
 
 local function read(path)
-  local file <close> = io.open(path, "rb")
+  local file <close> = core.openFile(path, "rb")
   -- (A folder can be opened, and not be read.)
   local text = file and file:read "a"
   if not text then failure.raise(404, "there is no such file") end
@@ -72,7 +73,7 @@ end
 ---@param folder string
 ---@return boolean isThere whether it looks like the UI
 function static.isThere(folder)
-  local file <close> = io.open(folder .. "/index.html", "rb")
+  local file <close> = core.openFile(folder .. "/index.html", "rb")
   return file ~= nil
 end
 

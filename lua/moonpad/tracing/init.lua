@@ -105,7 +105,7 @@ local FILE_FIELDS = fields.new {
 ---@return moonpad.FileTracer
 function tracing.file(options)
   local self = FILE_FIELDS:take(options, "tracing.file")
-  local file, reason = io.open(self.path, "ab")
+  local file, reason = core.openFile(self.path, "ab")
   if not file then core.error("storage", "tracing.file: " .. reason) end
   file:setvbuf("full", 64 * 1024)
   self.file, self.lost = file, 0

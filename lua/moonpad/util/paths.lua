@@ -1,0 +1,24 @@
+--- Paths of files, as this system has them.
+local paths = {}
+
+---Are we on Windows?
+paths.isWindows = package.config:sub(1, 1) == "\\"
+
+---The suffix of modules in C.
+paths.moduleSuffix = paths.isWindows and "dll" or "so"
+
+---A path with / alone between its names, which Windows knows as well as \.
+---@param path string
+---@return string
+function paths.plain(path)
+  return paths.isWindows and (path:gsub("\\", "/")) or path
+end
+
+---@param path string
+---@return boolean
+function paths.isAbsolute(path)
+  if not paths.isWindows then return path:sub(1, 1) == "/" end
+  return path:find "^%a:[/\\]" ~= nil or path:find "^[/\\][/\\]" ~= nil
+end
+
+return paths
