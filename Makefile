@@ -19,6 +19,12 @@ LUA ?= lua5.4
 PREFIX ?= /usr/local
 DESTDIR ?=
 INSTALL ?= install
+PKG_CONFIG ?= pkg-config
+
+# Windows, by mingw-w64: modules are DLLs, linked with the Lua that loads them, and export what
+# MOONPAD_API says. All code is position-independent there.
+WINDOWS := $(if $(findstring mingw,$(shell $(CC) -dumpmachine 2>/dev/null)),yes)
+SO := $(if $(WINDOWS),dll,so)
 
 # Where things are installed. Debian's Lua searches the two Lua folders below /usr/local as they
 # are.
@@ -33,19 +39,30 @@ COMPLETIONDIR ?= $(PREFIX)/share/bash-completion/completions
 
 # ---- Flags: ours first, so that the user's CFLAGS, CPPFLAGS and LDFLAGS have the last word ----
 
-WARNINGS := -Wall -Wextra -Wshadow -Wconversion -Wstrict-prototypes -Wvla $(if $(WERROR),-Werror)
+# mingw's isnan() and isfinite() are macros full of casts.
+WARNINGS := -Wall -Wextra -Wshadow -Wconversion $(if $(WINDOWS),-Wno-float-conversion) -Wstrict-prototypes -Wvla \
+            $(if $(WERROR),-Werror)
 SANITIZER := $(if $(SANITIZE),-fsanitize=$(SANITIZE) -fno-omit-frame-pointer -fno-sanitize-recover=all)
 COMPILE = $(CC) -std=c11 -D_POSIX_C_SOURCE=200809L -Iinclude -Isrc $(MODULE_CFLAGS) $(CPPFLAGS) \
-          -fPIC -fvisibility=hidden -pthread $(WARNINGS) $(SANITIZER) $(CFLAGS)
+          $(if $(WINDOWS),-DMOONPAD_EXPORTS,-fPIC -fvisibility=hidden) -pthread $(WARNINGS) $(SANITIZER) $(CFLAGS)
 LINK = $(CC) -pthread $(SANITIZER) $(CFLAGS) $(LDFLAGS)
-LIBS := -lsqlite3 -lpthread -lm
+LIBS := -lsqlite3 $(if $(WINDOWS),-lws2_32 -lbcrypt,-lpthread -lm)
 
 # Asked for only when something is built: `make deps` may not have run yet. `make lib` does without.
-LUA_CFLAGS ?= $(shell pkg-config --cflags lua5.4 2>/dev/null)
-LUA_LIBS ?= $(shell pkg-config --libs lua5.4 2>/dev/null)
+LUA_CFLAGS ?= $(shell $(PKG_CONFIG) --cflags lua5.4 2>/dev/null)
+LUA_LIBS ?= $(shell $(PKG_CONFIG) --libs lua5.4 2>/dev/null)
+LUA_DLL = $(if $(WINDOWS),$(LUA_LIBS))
+# For a module that stays loaded once it is. On Windows it sees to that itself (mp_stay_loaded).
+STAYS := $(if $(WINDOWS),,-z nodelete)
 
 VERSION := $(shell sed -n 's/^.define MOONPAD_VERSION  *"\(.*\)"/\1/p' include/moonpad.h)
+ifdef WINDOWS
+SONAME := libmoonpad.dll
+NAMED := -Wl,--out-implib,$(BUILD)/$(SONAME).a
+else
 SONAME := libmoonpad.so.0
+NAMED := -Wl,-soname,$(SONAME)
+endif
 
 # ---- Files ----
 
@@ -75,19 +92,19 @@ TEST_PROGRAMS := $(filter-out $(patsubst %,$(BUILD)/spec/c/test_%, \
                  server% postgres mysql redis% agent_redis agent_servers),$(TEST_PROGRAMS))
 endif
 CLUSTER_PROGRAMS := $(patsubst %.c,$(BUILD)/%,$(CLUSTER_SOURCES))
-SPEC_MODULE := $(BUILD)/spec/slow_store.so
+SPEC_MODULE := $(BUILD)/spec/slow_store.$(SO)
 # What Lua specs need beside moonpad itself: a module, and what a program in the tutorial links.
-SPEC_FILES := $(SPEC_MODULE) $(BUILD)/spec/folders.so $(BUILD)/spec/servers.so $(BUILD)/whole/libmoonpad_lua.a
+SPEC_FILES := $(SPEC_MODULE) $(BUILD)/spec/folders.$(SO) $(BUILD)/spec/servers.$(SO) $(BUILD)/whole/libmoonpad_lua.a
 
-LIBRARY := $(BUILD)/libmoonpad.a $(BUILD)/$(SONAME) $(BUILD)/libmoonpad.so
-MODULE := $(BUILD)/moonpad/core.so $(BUILD)/libmoonpad_lua.a
+LIBRARY := $(BUILD)/libmoonpad.a $(BUILD)/$(SONAME) $(if $(WINDOWS),,$(BUILD)/libmoonpad.so)
+MODULE := $(BUILD)/moonpad/core.$(SO) $(BUILD)/libmoonpad_lua.a
 
 # Modules that load when they are used, so that the core does without artifacts and memories,
 # libcurl, child processes, a server, a terminal and libedit. Without libcurl there is no HTTP,
 # without libevent and http_parser no server, without libedit no editing of lines in the command.
 AGENT_STORES_SOURCES := $(sort $(wildcard src/agent_stores/*.c))
 HTTP_SOURCES := $(sort $(wildcard src/http/*.c))
-PROCESS_SOURCES := $(sort $(wildcard src/process/*.c))
+PROCESS_SOURCES := $(sort $(wildcard src/process/*.c src/process/$(if $(WINDOWS),windows,posix)/*.c))
 SERVER_SOURCES := $(sort $(wildcard src/server/*.c))
 CLI_SOURCES := $(sort $(wildcard src/cli/*.c))
 EDITLINE_SOURCES := $(sort $(wildcard src/editline/*.c))
@@ -117,29 +134,36 @@ POSTGRES_AGENT_OBJECTS := $(call objects,$(POSTGRES_AGENT_SOURCES))
 MYSQL_AGENT_OBJECTS := $(call objects,$(MYSQL_AGENT_SOURCES))
 REDIS_AGENT_OBJECTS := $(call objects,$(REDIS_AGENT_SOURCES))
 AGENT_SHARED_OBJECTS := $(call objects,$(AGENT_SHARED_SOURCES))
-CURL_CFLAGS ?= $(shell pkg-config --cflags libcurl 2>/dev/null)
-CURL_LIBS ?= $(shell pkg-config --libs libcurl 2>/dev/null)
-LIBEVENT_CFLAGS ?= $(shell pkg-config --cflags libevent_core 2>/dev/null)
-LIBEVENT_LIBS ?= $(shell pkg-config --libs libevent_core 2>/dev/null)
+CURL_CFLAGS ?= $(shell $(PKG_CONFIG) --cflags libcurl 2>/dev/null)
+CURL_LIBS ?= $(shell $(PKG_CONFIG) --libs libcurl 2>/dev/null)
+LIBEVENT_CFLAGS ?= $(shell $(PKG_CONFIG) --cflags libevent_core 2>/dev/null)
+LIBEVENT_LIBS ?= $(shell $(PKG_CONFIG) --libs libevent_core 2>/dev/null)
 # It has no file for pkg-config.
 HTTP_PARSER_LIBS ?= $(shell echo '\#include <http_parser.h>' | $(CC) -E - >/dev/null 2>&1 && echo -lhttp_parser)
 SERVER_LIBS := $(if $(LIBEVENT_LIBS),$(if $(HTTP_PARSER_LIBS),$(LIBEVENT_LIBS) $(HTTP_PARSER_LIBS)))
-EDITLINE_CFLAGS ?= $(shell pkg-config --cflags libedit 2>/dev/null)
-EDITLINE_LIBS ?= $(shell pkg-config --libs libedit 2>/dev/null)
-POSTGRES_CFLAGS ?= $(shell pkg-config --cflags libpq 2>/dev/null)
-POSTGRES_LIBS ?= $(shell pkg-config --libs libpq 2>/dev/null)
-MYSQL_CFLAGS ?= $(shell pkg-config --cflags libmariadb 2>/dev/null)
-MYSQL_LIBS ?= $(shell pkg-config --libs libmariadb 2>/dev/null)
+EDITLINE_CFLAGS ?= $(shell $(PKG_CONFIG) --cflags libedit 2>/dev/null)
+EDITLINE_LIBS ?= $(shell $(PKG_CONFIG) --libs libedit 2>/dev/null)
+POSTGRES_CFLAGS ?= $(shell $(PKG_CONFIG) --cflags libpq 2>/dev/null)
+POSTGRES_LIBS ?= $(shell $(PKG_CONFIG) --libs libpq 2>/dev/null)
+MYSQL_CFLAGS ?= $(shell $(PKG_CONFIG) --cflags libmariadb 2>/dev/null)
+MYSQL_LIBS ?= $(shell $(PKG_CONFIG) --libs libmariadb 2>/dev/null)
 # hiredis has TLS since 1.0, in a library of its own.
-REDIS_TLS := $(shell pkg-config --exists hiredis_ssl openssl 2>/dev/null && echo hiredis_ssl openssl)
-REDIS_CFLAGS ?= $(shell pkg-config --cflags hiredis $(REDIS_TLS) 2>/dev/null) $(if $(REDIS_TLS),-DMP_REDIS_TLS)
-REDIS_LIBS ?= $(strip $(shell pkg-config --libs hiredis $(REDIS_TLS) 2>/dev/null))
-OPTIONAL := $(BUILD)/moonpad/agent_stores_core.so $(BUILD)/moonpad/cli_core.so $(BUILD)/moonpad/process_core.so \
-            $(if $(CURL_LIBS),$(BUILD)/moonpad/http_core.so) $(if $(SERVER_LIBS),$(BUILD)/moonpad/server_core.so) \
-            $(if $(EDITLINE_LIBS),$(BUILD)/moonpad/editline_core.so) \
-            $(if $(POSTGRES_LIBS),$(BUILD)/moonpad/postgres.so $(BUILD)/moonpad/postgres_agent_stores.so) \
-            $(if $(MYSQL_LIBS),$(BUILD)/moonpad/mysql.so $(BUILD)/moonpad/mysql_agent_stores.so) \
-            $(if $(REDIS_LIBS),$(BUILD)/moonpad/redis.so $(BUILD)/moonpad/redis_agent_stores.so)
+REDIS_TLS := $(shell $(PKG_CONFIG) --exists hiredis_ssl openssl 2>/dev/null && echo hiredis_ssl openssl)
+REDIS_CFLAGS ?= $(shell $(PKG_CONFIG) --cflags hiredis $(REDIS_TLS) 2>/dev/null) $(if $(REDIS_TLS),-DMP_REDIS_TLS)
+REDIS_LIBS ?= $(strip $(shell $(PKG_CONFIG) --libs hiredis $(REDIS_TLS) 2>/dev/null))
+# Not there on Windows, whatever the machine has.
+ifdef WINDOWS
+SERVER_LIBS :=
+EDITLINE_LIBS :=
+POSTGRES_LIBS :=
+MYSQL_LIBS :=
+REDIS_LIBS :=
+endif
+OPTIONAL_NAMES := agent_stores_core cli_core process_core $(if $(CURL_LIBS),http_core) \
+                  $(if $(SERVER_LIBS),server_core) $(if $(EDITLINE_LIBS),editline_core) \
+                  $(if $(POSTGRES_LIBS),postgres postgres_agent_stores) \
+                  $(if $(MYSQL_LIBS),mysql mysql_agent_stores) $(if $(REDIS_LIBS),redis redis_agent_stores)
+OPTIONAL := $(OPTIONAL_NAMES:%=$(BUILD)/moonpad/%.$(SO))
 STORE_LIBRARIES := $(if $(POSTGRES_LIBS),$(BUILD)/whole/libmoonpad_postgres.a) \
                    $(if $(MYSQL_LIBS),$(BUILD)/whole/libmoonpad_mysql.a) \
                    $(if $(REDIS_LIBS),$(BUILD)/whole/libmoonpad_redis.a)
@@ -161,11 +185,15 @@ all: lib $(MODULE) $(OPTIONAL) $(STORE_LIBRARIES) left-out ## the C library and 
 
 left-out:
 	$(if $(CURL_LIBS),,@echo 'pkg-config knows no libcurl: built without moonpad.http and models over HTTP.')
+ifdef WINDOWS
+	@echo 'On Windows there is no moonpad.server, no editing of lines and no store on a server.'
+else
 	$(if $(SERVER_LIBS),,@echo 'No libevent, or no http_parser.h, was found: built without moonpad.server.')
 	$(if $(EDITLINE_LIBS),,@echo 'pkg-config knows no libedit: the command is built without editing of lines.')
 	$(if $(POSTGRES_LIBS),,@echo 'pkg-config knows no libpq: built without the store postgresql:.')
 	$(if $(MYSQL_LIBS),,@echo 'pkg-config knows no libmariadb: built without the store mysql:.')
 	$(if $(REDIS_LIBS),,@echo 'pkg-config knows no hiredis: built without the store redis:.')
+endif
 
 lib: $(LIBRARY) ## the C library alone: needs no Lua
 
@@ -179,7 +207,8 @@ test-programs: $(filter-out $(SKIPPED_TESTS:%=$(BUILD)/spec/c/%),$(TEST_PROGRAMS
 clusters: $(CLUSTER_PROGRAMS)
 
 # For warnings alone: nothing is linked but the examples.
-objects: $(call objects,$(sort $(wildcard src/*/*.c src/*/*/*.c spec/c/*.c spec/support/*.c))) $(REDIS_OBJECTS) \
+objects: $(call objects,$(filter-out %/windows/%,$(sort $(wildcard src/*/*.c src/*/*/*.c spec/c/*.c spec/support/*.c)))) \
+         $(REDIS_OBJECTS) \
          $(REDIS_AGENT_OBJECTS) $(call objects,$(BUILD)/lua_sources.c) $(EXAMPLE_PROGRAMS)
 
 # `demo` and `test` start make once more after `deps`, so that what was just installed is seen by
@@ -328,7 +357,7 @@ $(BUILD)/libmoonpad.a: $(LIBRARY_OBJECTS) $(BUILD)/sources
 # every symbol.
 $(BUILD)/$(SONAME): $(LIBRARY_OBJECTS) $(BUILD)/sources
 	$(say) LINK $@
-	$(Q)$(LINK) -shared -Wl,-soname,$(SONAME) $(if $(SANITIZE),,-Wl,--no-undefined) -o $@ $(LIBRARY_OBJECTS) $(LIBS)
+	$(Q)$(LINK) -shared $(NAMED) $(if $(SANITIZE),,-Wl,--no-undefined) -o $@ $(LIBRARY_OBJECTS) $(LIBS)
 
 $(BUILD)/libmoonpad.so: $(BUILD)/$(SONAME)
 	$(Q)ln -sf $(SONAME) $@
@@ -336,10 +365,10 @@ $(BUILD)/libmoonpad.so: $(BUILD)/$(SONAME)
 # ---- The Lua module ----
 
 # It holds the library and is not linked with liblua: the Lua that loads it brings its own.
-$(BUILD)/moonpad/core.so: $(MODULE_OBJECTS) $(LIBRARY_OBJECTS) $(BUILD)/sources
+$(BUILD)/moonpad/core.$(SO): $(MODULE_OBJECTS) $(LIBRARY_OBJECTS) $(BUILD)/sources
 	@mkdir -p $(@D)
 	$(say) LINK $@
-	$(Q)$(LINK) -shared -o $@ $(MODULE_OBJECTS) $(LIBRARY_OBJECTS) $(LIBS)
+	$(Q)$(LINK) -shared -o $@ $(MODULE_OBJECTS) $(LIBRARY_OBJECTS) $(LUA_DLL) $(LIBS)
 
 $(BUILD)/libmoonpad_lua.a: $(MODULE_OBJECTS) $(BUILD)/sources
 	$(say) AR $@
@@ -363,77 +392,78 @@ $(BUILD)/whole/libmoonpad_lua.a: $(WHOLE_OBJECTS) $(BUILD)/sources
 
 # It brings what it needs of the library, as the core does, so that neither needs the other's
 # symbols.
-$(BUILD)/moonpad/agent_stores_core.so: $(AGENT_STORES_OBJECTS) $(BUILD)/libmoonpad.a $(BUILD)/sources
+$(BUILD)/moonpad/agent_stores_core.$(SO): $(AGENT_STORES_OBJECTS) $(BUILD)/libmoonpad.a $(BUILD)/sources
 	@mkdir -p $(@D)
 	$(say) LINK $@
-	$(Q)$(LINK) -shared -o $@ $(AGENT_STORES_OBJECTS) $(BUILD)/libmoonpad.a -Wl,--exclude-libs,ALL $(LIBS)
+	$(Q)$(LINK) -shared -o $@ $(AGENT_STORES_OBJECTS) $(BUILD)/libmoonpad.a -Wl,--exclude-libs,ALL $(LUA_DLL) $(LIBS)
 
 # It stays loaded once it is: libcurl's threads may outlive the Lua state that opened it.
-$(BUILD)/moonpad/http_core.so: $(HTTP_OBJECTS) $(BUILD)/libmoonpad.a $(BUILD)/sources
+$(BUILD)/moonpad/http_core.$(SO): $(HTTP_OBJECTS) $(BUILD)/libmoonpad.a $(BUILD)/sources
 	@mkdir -p $(@D)
 	$(say) LINK $@
-	$(Q)$(LINK) -shared -Wl,-z,nodelete -o $@ $(HTTP_OBJECTS) $(BUILD)/libmoonpad.a \
-		-Wl,--exclude-libs,ALL $(CURL_LIBS) $(LIBS)
+	$(Q)$(LINK) -shared $(STAYS) -o $@ $(HTTP_OBJECTS) $(BUILD)/libmoonpad.a \
+		-Wl,--exclude-libs,ALL $(CURL_LIBS) $(LUA_DLL) $(LIBS)
 
 # So does this one: a thread that waits for the end of a child may outlive the Lua state.
-$(BUILD)/moonpad/process_core.so: $(PROCESS_OBJECTS) $(BUILD)/libmoonpad.a $(BUILD)/sources
+$(BUILD)/moonpad/process_core.$(SO): $(PROCESS_OBJECTS) $(BUILD)/libmoonpad.a $(BUILD)/sources
 	@mkdir -p $(@D)
 	$(say) LINK $@
-	$(Q)$(LINK) -shared -Wl,-z,nodelete -o $@ $(PROCESS_OBJECTS) $(BUILD)/libmoonpad.a \
-		-Wl,--exclude-libs,ALL $(LIBS)
+	$(Q)$(LINK) -shared $(STAYS) -o $@ $(PROCESS_OBJECTS) $(BUILD)/libmoonpad.a \
+		-Wl,--exclude-libs,ALL $(LUA_DLL) $(LIBS)
 
-$(BUILD)/moonpad/server_core.so: $(SERVER_OBJECTS) $(BUILD)/libmoonpad.a $(BUILD)/sources
+$(BUILD)/moonpad/server_core.$(SO): $(SERVER_OBJECTS) $(BUILD)/libmoonpad.a $(BUILD)/sources
 	@mkdir -p $(@D)
 	$(say) LINK $@
-	$(Q)$(LINK) -shared -o $@ $(SERVER_OBJECTS) $(BUILD)/libmoonpad.a -Wl,--exclude-libs,ALL $(SERVER_LIBS) $(LIBS)
+	$(Q)$(LINK) -shared -o $@ $(SERVER_OBJECTS) $(BUILD)/libmoonpad.a -Wl,--exclude-libs,ALL \
+		$(SERVER_LIBS) $(LUA_DLL) $(LIBS)
 
-$(BUILD)/moonpad/cli_core.so: $(CLI_OBJECTS) $(BUILD)/sources
+$(BUILD)/moonpad/cli_core.$(SO): $(CLI_OBJECTS) $(BUILD)/libmoonpad.a $(BUILD)/sources
 	@mkdir -p $(@D)
 	$(say) LINK $@
-	$(Q)$(LINK) -shared -o $@ $(CLI_OBJECTS)
+	$(Q)$(LINK) -shared -o $@ $(CLI_OBJECTS) $(BUILD)/libmoonpad.a -Wl,--exclude-libs,ALL $(LUA_DLL) $(LIBS)
 
-$(BUILD)/moonpad/editline_core.so: $(EDITLINE_OBJECTS) $(BUILD)/sources
+$(BUILD)/moonpad/editline_core.$(SO): $(EDITLINE_OBJECTS) $(BUILD)/sources
 	@mkdir -p $(@D)
 	$(say) LINK $@
-	$(Q)$(LINK) -shared -o $@ $(EDITLINE_OBJECTS) $(EDITLINE_LIBS)
+	$(Q)$(LINK) -shared -o $@ $(EDITLINE_OBJECTS) $(EDITLINE_LIBS) $(LUA_DLL)
 
 # It stays loaded, like the two above: its functions belong to services that may outlive a Lua
 # state.
-$(BUILD)/moonpad/postgres.so: $(POSTGRES_OBJECTS) $(REMOTE_OBJECTS) $(BUILD)/obj/src/store_modules/postgres.o \
+$(BUILD)/moonpad/postgres.$(SO): $(POSTGRES_OBJECTS) $(REMOTE_OBJECTS) $(BUILD)/obj/src/store_modules/postgres.o \
 		$(BUILD)/libmoonpad.a $(BUILD)/sources
 	@mkdir -p $(@D)
 	$(say) LINK $@
-	$(Q)$(LINK) -shared -Wl,-z,nodelete -o $@ $(filter %.o %.a,$^) -Wl,--exclude-libs,ALL $(POSTGRES_LIBS) $(LIBS)
+	$(Q)$(LINK) -shared $(STAYS) -o $@ $(filter %.o %.a,$^) -Wl,--exclude-libs,ALL $(POSTGRES_LIBS) $(LUA_DLL) $(LIBS)
 
-$(BUILD)/moonpad/postgres_agent_stores.so: $(POSTGRES_AGENT_OBJECTS) $(AGENT_SHARED_OBJECTS) $(POSTGRES_OBJECTS) \
+$(BUILD)/moonpad/postgres_agent_stores.$(SO): $(POSTGRES_AGENT_OBJECTS) $(AGENT_SHARED_OBJECTS) $(POSTGRES_OBJECTS) \
 		$(REMOTE_OBJECTS) $(BUILD)/libmoonpad.a $(BUILD)/sources
 	@mkdir -p $(@D)
 	$(say) LINK $@
-	$(Q)$(LINK) -shared -Wl,-z,nodelete -o $@ $(filter %.o %.a,$^) -Wl,--exclude-libs,ALL $(POSTGRES_LIBS) $(LIBS)
+	$(Q)$(LINK) -shared $(STAYS) -o $@ $(filter %.o %.a,$^) -Wl,--exclude-libs,ALL $(POSTGRES_LIBS) $(LUA_DLL) $(LIBS)
 
-$(BUILD)/moonpad/mysql.so: $(MYSQL_OBJECTS) $(REMOTE_OBJECTS) $(BUILD)/obj/src/store_modules/mysql.o \
+$(BUILD)/moonpad/mysql.$(SO): $(MYSQL_OBJECTS) $(REMOTE_OBJECTS) $(BUILD)/obj/src/store_modules/mysql.o \
 		$(BUILD)/libmoonpad.a $(BUILD)/sources
 	@mkdir -p $(@D)
 	$(say) LINK $@
-	$(Q)$(LINK) -shared -Wl,-z,nodelete -o $@ $(filter %.o %.a,$^) -Wl,--exclude-libs,ALL $(MYSQL_LIBS) $(LIBS)
+	$(Q)$(LINK) -shared $(STAYS) -o $@ $(filter %.o %.a,$^) -Wl,--exclude-libs,ALL $(MYSQL_LIBS) $(LUA_DLL) $(LIBS)
 
-$(BUILD)/moonpad/mysql_agent_stores.so: $(MYSQL_AGENT_OBJECTS) $(AGENT_SHARED_OBJECTS) $(MYSQL_OBJECTS) \
+$(BUILD)/moonpad/mysql_agent_stores.$(SO): $(MYSQL_AGENT_OBJECTS) $(AGENT_SHARED_OBJECTS) $(MYSQL_OBJECTS) \
 		$(REMOTE_OBJECTS) $(BUILD)/libmoonpad.a $(BUILD)/sources
 	@mkdir -p $(@D)
 	$(say) LINK $@
-	$(Q)$(LINK) -shared -Wl,-z,nodelete -o $@ $(filter %.o %.a,$^) -Wl,--exclude-libs,ALL $(MYSQL_LIBS) $(LIBS)
+	$(Q)$(LINK) -shared $(STAYS) -o $@ $(filter %.o %.a,$^) -Wl,--exclude-libs,ALL $(MYSQL_LIBS) $(LUA_DLL) $(LIBS)
 
-$(BUILD)/moonpad/redis.so: $(REDIS_OBJECTS) $(REMOTE_OBJECTS) $(BUILD)/obj/src/store_modules/redis.o \
+$(BUILD)/moonpad/redis.$(SO): $(REDIS_OBJECTS) $(REMOTE_OBJECTS) $(BUILD)/obj/src/store_modules/redis.o \
 		$(BUILD)/libmoonpad.a $(BUILD)/sources
 	@mkdir -p $(@D)
 	$(say) LINK $@
-	$(Q)$(LINK) -shared -Wl,-z,nodelete -o $@ $(filter %.o %.a,$^) -Wl,--exclude-libs,ALL $(REDIS_LIBS) $(LIBS)
+	$(Q)$(LINK) -shared $(STAYS) -o $@ $(filter %.o %.a,$^) -Wl,--exclude-libs,ALL $(REDIS_LIBS) $(LUA_DLL) $(LIBS)
 
-$(BUILD)/moonpad/redis_agent_stores.so: $(REDIS_AGENT_OBJECTS) $(AGENT_SHARED_OBJECTS) $(REDIS_OBJECTS) \
+$(BUILD)/moonpad/redis_agent_stores.$(SO): $(REDIS_AGENT_OBJECTS) $(AGENT_SHARED_OBJECTS) $(REDIS_OBJECTS) \
 		$(REMOTE_OBJECTS) $(BUILD)/libmoonpad.a $(BUILD)/sources
 	@mkdir -p $(@D)
 	$(say) LINK $@
-	$(Q)$(LINK) -shared -Wl,-z,nodelete -o $@ $(filter %.o %.a,$^) -Wl,--exclude-libs,ALL $(REDIS_LIBS) $(LIBS)
+	$(Q)$(LINK) -shared $(STAYS) -o $@ $(filter %.o %.a,$^) -Wl,--exclude-libs,ALL $(REDIS_LIBS) $(LUA_DLL) $(LIBS)
 
 # For hosts in C, with the C library inside.
 $(BUILD)/whole/libmoonpad_postgres.a: $(POSTGRES_OBJECTS)
@@ -492,29 +522,29 @@ $(BUILD)/spec/c/%: $(BUILD)/obj/spec/c/%.o $(TEST_OBJECTS) $(BUILD)/libmoonpad.a
 
 # ---- What Lua specs and benches load beside the module: a store behind a slow link ----
 
-$(BUILD)/obj/spec/support/slow_store.o: private MODULE_CFLAGS = $(LUA_CFLAGS)
+$(BUILD)/obj/spec/support/slow_store.o: private MODULE_CFLAGS = $(LUA_CFLAGS) $(TEST_CFLAGS)
 
 $(SPEC_MODULE): $(BUILD)/obj/spec/support/slow_store.o $(BUILD)/obj/spec/c/slow_store.o $(BUILD)/libmoonpad.a
 	@mkdir -p $(@D)
 	$(say) LINK $@
-	$(Q)$(LINK) -shared -o $@ $^ -Wl,--exclude-libs,ALL $(LIBS)
+	$(Q)$(LINK) -shared -o $@ $^ -Wl,--exclude-libs,ALL $(LUA_DLL) $(LIBS)
 
 $(BUILD)/obj/spec/support/folders.o: private MODULE_CFLAGS = $(LUA_CFLAGS)
 
-$(BUILD)/spec/folders.so: $(BUILD)/obj/spec/support/folders.o
+$(BUILD)/spec/folders.$(SO): $(BUILD)/obj/spec/support/folders.o $(BUILD)/libmoonpad.a
 	@mkdir -p $(@D)
 	$(say) LINK $@
-	$(Q)$(LINK) -shared -o $@ $^
+	$(Q)$(LINK) -shared -o $@ $^ -Wl,--exclude-libs,ALL $(LUA_DLL) $(LIBS)
 
 # Places on the servers, for specs: build/spec/servers.so is `require "spec.servers"`. It stays
 # loaded: what libmariadb keeps for the whole process would be lost with the library.
 $(BUILD)/obj/spec/support/servers.o: private MODULE_CFLAGS = $(LUA_CFLAGS)
 
-$(BUILD)/spec/servers.so: $(BUILD)/obj/spec/support/servers.o $(BUILD)/obj/spec/c/server_support.o \
+$(BUILD)/spec/servers.$(SO): $(BUILD)/obj/spec/support/servers.o $(BUILD)/obj/spec/c/server_support.o \
 		$(BUILD)/obj/spec/c/mysql_support.o $(BUILD)/obj/spec/c/redis_support.o
 	@mkdir -p $(@D)
 	$(say) LINK $@
-	$(Q)$(LINK) -shared -Wl,-z,nodelete -o $@ $^ $(POSTGRES_LIBS) $(MYSQL_LIBS) $(REDIS_LIBS)
+	$(Q)$(LINK) -shared $(STAYS) -o $@ $^ $(POSTGRES_LIBS) $(MYSQL_LIBS) $(REDIS_LIBS) $(LUA_DLL)
 
 # ---- Fuzz targets: one program for each spec/fuzz/fuzz_*.c ----
 
@@ -574,10 +604,10 @@ install-lib: lib $(BUILD)/whole/libmoonpad_lua.a $(STORE_LIBRARIES) ## the heade
 	@$(if $(MYSQL_LIBS),$(call pc,-mysql))
 	@$(if $(REDIS_LIBS),$(call pc,-redis))
 
-install-lua: $(BUILD)/moonpad/core.so $(OPTIONAL) left-out ## the Lua module and the moonpad command alone
+install-lua: $(BUILD)/moonpad/core.$(SO) $(OPTIONAL) left-out ## the Lua module and the moonpad command alone
 	@echo "Installing the Lua module and the command: $(DESTDIR)$(LUA_LMOD), $(DESTDIR)$(LUA_CMOD), $(DESTDIR)$(BINDIR)"
 	@$(INSTALL) -d '$(DESTDIR)$(LUA_CMOD)/moonpad' '$(DESTDIR)$(BINDIR)'
-	@$(INSTALL) -m 755 $(BUILD)/moonpad/core.so $(OPTIONAL) '$(DESTDIR)$(LUA_CMOD)/moonpad'
+	@$(INSTALL) -m 755 $(BUILD)/moonpad/core.$(SO) $(OPTIONAL) '$(DESTDIR)$(LUA_CMOD)/moonpad'
 	@for file in $(LUA_FILES:lua/%=%); do $(INSTALL) -D -m 644 lua/$$file '$(DESTDIR)$(LUA_LMOD)'/$$file || exit 1; done
 	@$(INSTALL) -m 755 bin/moonpad '$(DESTDIR)$(BINDIR)/moonpad'
 

@@ -64,7 +64,9 @@
 extern "C" {
 #endif
 
-#if defined(__GNUC__)
+#if defined(_WIN32) && defined(MOONPAD_EXPORTS)
+#define MOONPAD_API __declspec(dllexport) /* moonpad is being built, as a DLL */
+#elif defined(__GNUC__)
 #define MOONPAD_API __attribute__((visibility("default")))
 #else
 #define MOONPAD_API

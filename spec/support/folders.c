@@ -4,7 +4,6 @@
 */
 #define _XOPEN_SOURCE 700 /* nftw */
 #include <errno.h>
-#include <ftw.h>
 #include <lauxlib.h>
 #include <lua.h>
 #include <stdio.h>
@@ -12,6 +11,10 @@
 #include <string.h>
 
 #include "moonpad.h"
+
+#if !defined(_WIN32)
+
+#include <ftw.h>
 
 /* make() -> the path of a new folder, which is its owner's alone */
 static int make(lua_State *L) {
@@ -32,6 +35,65 @@ static int remove_all(lua_State *L) {
   if (nftw(path, remove_one, 16, FTW_DEPTH | FTW_PHYS) == 0 || errno == ENOENT) return 0;
   return luaL_error(L, "%s cannot be removed: %s", path, strerror(errno));
 }
+
+#else
+
+#include <windows.h>
+/* behind windows.h */
+#include <direct.h>
+
+#include "base/platform.h"
+
+static int make(lua_State *L) {
+  wchar_t path[MAX_PATH + 1];
+  GUID part;
+  DWORD length = GetTempPathW(MAX_PATH + 1, path);
+  if (!mp_system_random((unsigned char *)&part, sizeof part)) return luaL_error(L, "there are no random numbers");
+  swprintf(path + length, MAX_PATH - length, L"lua_%08lx%04x", part.Data1, part.Data2);
+  if (_wmkdir(path) != 0) return luaL_error(L, "no folder can be made");
+  for (wchar_t *at = path; *at != L'\0'; at++) {
+    if (*at == L'\\') *at = L'/';
+  }
+  char *narrow = mp_narrow(path);
+  lua_pushstring(L, narrow);
+  free(narrow);
+  return 1;
+}
+
+static bool remove_folder(const wchar_t *path);
+
+static bool remove_found(const wchar_t *folder, const WIN32_FIND_DATAW *found) {
+  wchar_t path[2 * MAX_PATH];
+  if (wcscmp(found->cFileName, L".") == 0 || wcscmp(found->cFileName, L"..") == 0) return true;
+  swprintf(path, 2 * MAX_PATH, L"%ls/%ls", folder, found->cFileName);
+  if ((found->dwFileAttributes & FILE_ATTRIBUTE_DIRECTORY) != 0) return remove_folder(path);
+  SetFileAttributesW(path, FILE_ATTRIBUTE_NORMAL);
+  return DeleteFileW(path);
+}
+
+static bool remove_folder(const wchar_t *path) {
+  wchar_t pattern[2 * MAX_PATH];
+  WIN32_FIND_DATAW found;
+  swprintf(pattern, 2 * MAX_PATH, L"%ls/*", path);
+  HANDLE search = FindFirstFileW(pattern, &found);
+  if (search == INVALID_HANDLE_VALUE) return GetLastError() == ERROR_PATH_NOT_FOUND;
+  bool is_removed = true;
+  do {
+    is_removed = remove_found(path, &found) && is_removed;
+  } while (FindNextFileW(search, &found));
+  FindClose(search);
+  return is_removed && RemoveDirectoryW(path);
+}
+
+static int remove_all(lua_State *L) {
+  const char *path = luaL_checkstring(L, 1);
+  wchar_t *wide = mp_widen(path);
+  bool is_removed = wide != NULL && remove_folder(wide);
+  free(wide);
+  return is_removed ? 0 : luaL_error(L, "%s cannot be removed: error %d", path, (int)GetLastError());
+}
+
+#endif
 
 int luaopen_spec_folders(lua_State *L);
 

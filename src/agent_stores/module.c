@@ -20,10 +20,7 @@ static const mp_store_calls *find_store_calls(lua_State *L) {
   return calls;
 }
 
-#if defined(__GNUC__)
-__attribute__((visibility("default")))
-#endif
-int luaopen_moonpad_agent_stores_core(lua_State *L);
+MOONPAD_API int luaopen_moonpad_agent_stores_core(lua_State *L);
 
 int luaopen_moonpad_agent_stores_core(lua_State *L) {
   static const luaL_Reg functions[] = {

@@ -17,6 +17,8 @@
 #include <unistd.h>
 #include <wchar.h>
 
+#include "moonpad.h"
+
 #define EDITOR "moonpad.editline"
 
 enum { HISTORY_LINES = 1000, PROMPT_BYTES = 32 };
@@ -146,7 +148,7 @@ static int close_editor(lua_State *L) {
   return 0;
 }
 
-__attribute__((visibility("default"))) int luaopen_moonpad_editline_core(lua_State *L);
+MOONPAD_API int luaopen_moonpad_editline_core(lua_State *L);
 
 int luaopen_moonpad_editline_core(lua_State *L) {
   static const luaL_Reg methods[] = {

@@ -3,23 +3,14 @@
 ** Failures come back as nil, message; only wrong arguments raise. What people use is
 ** lua/moonpad/mcp.
 */
-#define _GNU_SOURCE /* ppoll */
 #include <errno.h>
 #include <lauxlib.h>
 #include <lua.h>
-#include <poll.h>
-#include <pthread.h>
-#include <signal.h>
-#include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
-#include <time.h>
-#include <unistd.h>
 
 #include "base/buffer.h"
 #include "base/platform.h"
 #include "process/process.h"
-#include "process/start.h"
 
 #define PROCESS_TYPE "moonpad.process"
 #define READ_SIZE    65536
@@ -27,7 +18,7 @@
 typedef struct process_handle {
   mp_process *process; /* NULL: closed */
   mp_env *env;
-  mp_process_pipes pipes; /* -1: closed */
+  mp_process_pipes pipes; /* MP_NO_PIPE: closed */
   mp_buffer unwritten;
   size_t written; /* of what is in `unwritten` */
 } process_handle;
@@ -35,8 +26,15 @@ typedef struct process_handle {
 /* ---- Results ---- */
 
 static int push_failure(lua_State *L, int code) {
+  char reason[128];
   lua_pushnil(L);
-  lua_pushstring(L, strerror(code));
+  lua_pushstring(L, mp_system_message(code, reason, sizeof reason));
+  return 2;
+}
+
+static int push_no_memory(lua_State *L) {
+  lua_pushnil(L);
+  lua_pushstring(L, strerror(ENOMEM));
   return 2;
 }
 
@@ -80,7 +78,7 @@ static const char *const failures[] = {
 static process_handle *push_handle(lua_State *L) {
   process_handle *handle = lua_newuserdatauv(L, sizeof *handle, 0);
   memset(handle, 0, sizeof *handle);
-  handle->pipes = (mp_process_pipes){-1, -1, -1};
+  handle->pipes = (mp_process_pipes){MP_NO_PIPE, MP_NO_PIPE, MP_NO_PIPE};
   luaL_setmetatable(L, PROCESS_TYPE);
   return handle;
 }
@@ -102,19 +100,19 @@ static int start(lua_State *L) {
   command.folder = luaL_optstring(L, -1, NULL);
   process_handle *handle = push_handle(L);
   handle->env = mp_env_new(NULL);
-  if (handle->env == NULL) return push_failure(L, ENOMEM);
+  if (handle->env == NULL) return push_no_memory(L);
   mp_buffer_init(&handle->unwritten, handle->env);
-  pid_t pid;
+  mp_child child;
   int code;
-  mp_process_failure failure = mp_process_start(&command, &pid, &handle->pipes, &code);
+  mp_process_failure failure = mp_process_start(&command, &child, &handle->pipes, &code);
   if (failure != MP_PROCESS_STARTED) {
     push_failure(L, code);
     lua_pushstring(L, failures[failure]);
     return 3;
   }
-  handle->process = mp_process_new(pid);
+  handle->process = mp_process_new(child);
   if (handle->process == NULL) {
-    push_failure(L, ENOMEM);
+    push_no_memory(L);
     lua_pushliteral(L, "start");
     return 3;
   }
@@ -123,19 +121,14 @@ static int start(lua_State *L) {
 
 /* ---- The end ---- */
 
-static void close_pipe(int *fd) {
-  if (*fd >= 0) close(*fd);
-  *fd = -1;
-}
-
 /* process:close(): it ends in the background */
 static int process_close(lua_State *L) {
   process_handle *handle = luaL_checkudata(L, 1, PROCESS_TYPE);
   mp_process *process = handle->process;
   handle->process = NULL;
-  close_pipe(&handle->pipes.input);
-  close_pipe(&handle->pipes.output);
-  close_pipe(&handle->pipes.error);
+  mp_pipe_close(&handle->pipes.input);
+  mp_pipe_close(&handle->pipes.output);
+  mp_pipe_close(&handle->pipes.error);
   mp_process_end(process);
   if (handle->env != NULL) {
     mp_buffer_free(&handle->unwritten);
@@ -148,14 +141,10 @@ static int process_close(lua_State *L) {
 /* process:ending() -> nil while it lives; else how it ended */
 static int process_ending(lua_State *L) {
   int status;
+  char text[64];
   if (!mp_process_is_over(check_process(L)->process, &status)) return 0;
-  if (status >= 0 && WIFEXITED(status)) {
-    lua_pushfstring(L, "it ended with exit code %d", WEXITSTATUS(status));
-  } else if (status >= 0 && WIFSIGNALED(status)) {
-    lua_pushfstring(L, "it was ended by signal %d", WTERMSIG(status));
-  } else {
-    lua_pushliteral(L, "it ended");
-  }
+  mp_process_tell_end(status, text, sizeof text);
+  lua_pushstring(L, text);
   return 1;
 }
 
@@ -172,28 +161,16 @@ static int process_id(lua_State *L) {
 
 /* ---- Writing ---- */
 
-static ssize_t write_quietly(int fd, const char *data, size_t length) {
-  mp_sigpipe held;
-  mp_sigpipe_hold(&held);
-  ssize_t written = write(fd, data, length);
-  mp_sigpipe_release(&held);
-  return written;
-}
-
-/* What the pipe does not take now stays for later. 0 or an errno. */
+/* What the pipe does not take now stays for later. 0, or the system's error number. */
 static int flush(process_handle *handle) {
   mp_buffer *unwritten = &handle->unwritten;
-  if (handle->pipes.input < 0) return EPIPE;
+  if (handle->pipes.input == MP_NO_PIPE) return MP_PIPE_BROKEN;
   while (handle->written < unwritten->length) {
-    ssize_t written =
-        write_quietly(handle->pipes.input, unwritten->data + handle->written, unwritten->length - handle->written);
-    if (written >= 0) {
-      handle->written += (size_t)written;
-    } else if (errno == EAGAIN || errno == EWOULDBLOCK) {
-      return 0;
-    } else if (errno != EINTR) {
-      return errno;
-    }
+    size_t taken;
+    const char *rest = unwritten->data + handle->written;
+    int code = mp_pipe_write(handle->pipes.input, rest, unwritten->length - handle->written, &taken);
+    if (code != 0 || taken == 0) return code;
+    handle->written += taken;
   }
   handle->written = 0;
   mp_buffer_free(unwritten);
@@ -204,7 +181,7 @@ static int push_flushed(lua_State *L, process_handle *handle) {
   int code = flush(handle);
   if (code != 0) {
     /* Nobody reads it any more: it is not to be waited for. */
-    close_pipe(&handle->pipes.input);
+    mp_pipe_close(&handle->pipes.input);
     mp_buffer_free(&handle->unwritten);
     handle->written = 0;
     return push_failure(L, code);
@@ -219,7 +196,7 @@ static int process_write(lua_State *L) {
   size_t length;
   const char *text = luaL_checklstring(L, 2, &length);
   mp_buffer_add(&handle->unwritten, text, length);
-  if (handle->unwritten.failed) return push_failure(L, ENOMEM);
+  if (handle->unwritten.failed) return push_no_memory(L);
   return push_flushed(L, handle);
 }
 
@@ -227,9 +204,15 @@ static int process_flush(lua_State *L) {
   return push_flushed(L, check_process(L));
 }
 
+/* process:isWriting(): is there something that flush() has to write? */
+static int process_is_writing(lua_State *L) {
+  lua_pushboolean(L, check_process(L)->unwritten.length > 0);
+  return 1;
+}
+
 /* ---- Reading ---- */
 
-static int *check_stream(lua_State *L, process_handle *handle) {
+static mp_pipe *check_stream(lua_State *L, process_handle *handle) {
   static const char *const names[] = {"output", "error", NULL};
   return luaL_checkoption(L, 2, NULL, names) == 0 ? &handle->pipes.output : &handle->pipes.error;
 }
@@ -240,34 +223,28 @@ static int *check_stream(lua_State *L, process_handle *handle) {
 */
 static int process_read(lua_State *L) {
   process_handle *handle = check_process(L);
-  int *fd = check_stream(L, handle);
+  mp_pipe *pipe = check_stream(L, handle);
   lua_Integer limit = luaL_optinteger(L, 3, READ_SIZE);
   luaL_argcheck(L, limit > 0, 3, "a number of bytes expected");
   size_t size = limit < READ_SIZE ? (size_t)limit : READ_SIZE;
   luaL_Buffer buffer;
   char *room = luaL_buffinitsize(L, &buffer, size);
-  ssize_t length = 0;
-  bool is_waiting = false;
-  if (*fd >= 0) {
-    do {
-      length = read(*fd, room, size);
-    } while (length < 0 && errno == EINTR);
-    is_waiting = length < 0 && (errno == EAGAIN || errno == EWOULDBLOCK);
-  }
-  luaL_pushresultsize(&buffer, length > 0 ? (size_t)length : 0);
+  size_t length = 0;
+  bool has_come = *pipe == MP_NO_PIPE || mp_pipe_read(*pipe, room, size, &length);
+  luaL_pushresultsize(&buffer, length);
   if (length > 0) return 1;
   lua_pushnil(L);
-  if (is_waiting) return 1;
-  close_pipe(fd);
+  if (!has_come) return 1;
+  mp_pipe_close(pipe);
   lua_pushboolean(L, 1);
   return 2;
 }
 
 /* ---- Waiting ---- */
 
-static void append_descriptor(lua_State *L, int index, int fd) {
-  if (fd < 0) return;
-  lua_pushinteger(L, fd);
+static void append_descriptor(lua_State *L, int index, mp_pipe pipe) {
+  if (pipe == MP_NO_PIPE) return;
+  lua_pushinteger(L, mp_pipe_descriptor(pipe));
   lua_rawseti(L, index, (lua_Integer)lua_rawlen(L, index) + 1);
 }
 
@@ -278,25 +255,17 @@ static int process_descriptors(lua_State *L) {
   luaL_checktype(L, 3, LUA_TTABLE);
   append_descriptor(L, 2, handle->pipes.output);
   append_descriptor(L, 2, handle->pipes.error);
-  if (handle->unwritten.length > 0) append_descriptor(L, 3, handle->pipes.input);
+  if (handle->unwritten.length > 0) append_descriptor(L, MP_ROOM_IS_READABLE ? 2 : 3, handle->pipes.input);
   return 0;
 }
 
-static void fill(lua_State *L, int index, struct pollfd *list, lua_Unsigned count, short events) {
-  for (lua_Unsigned i = 0; i < count; i++) {
+/* Sets items of the list from `begin` on: the descriptors in the table at `index`. */
+static void fill(lua_State *L, int index, void *list, size_t begin, size_t count) {
+  for (size_t i = 0; i < count; i++) {
     lua_rawgeti(L, index, (lua_Integer)i + 1);
-    list[i] = (struct pollfd){(int)lua_tointeger(L, -1), events, 0};
+    mp_waited_set(list, begin + i, (int)lua_tointeger(L, -1), index == 2);
     lua_pop(L, 1);
   }
-}
-
-static struct timespec duration(double seconds) {
-  struct timespec time = {0, 0};
-  if (!(seconds > 0)) return time;
-  if (seconds > 1e6) seconds = 1e6;
-  time.tv_sec = (time_t)seconds;
-  time.tv_nsec = (long)((seconds - (double)time.tv_sec) * 1e9);
-  return time;
 }
 
 /* poll(readable, writable, seconds): waits for one of these descriptors -> is one ready? */
@@ -304,12 +273,11 @@ static int wait_for(lua_State *L) {
   luaL_checktype(L, 1, LUA_TTABLE);
   luaL_checktype(L, 2, LUA_TTABLE);
   lua_Number seconds = luaL_checknumber(L, 3);
-  lua_Unsigned readable = lua_rawlen(L, 1), writable = lua_rawlen(L, 2);
-  struct pollfd *list = lua_newuserdatauv(L, ((size_t)(readable + writable) + 1) * sizeof *list, 0);
-  fill(L, 1, list, readable, POLLIN);
-  fill(L, 2, list + readable, writable, POLLOUT);
-  struct timespec time = duration(seconds);
-  lua_pushboolean(L, ppoll(list, (nfds_t)(readable + writable), &time, NULL) > 0);
+  size_t readable = (size_t)lua_rawlen(L, 1), writable = (size_t)lua_rawlen(L, 2);
+  void *list = lua_newuserdatauv(L, (readable + writable + 1) * mp_waited_size(), 0);
+  fill(L, 1, list, 0, readable);
+  fill(L, 2, list, readable, writable);
+  lua_pushboolean(L, mp_wait(list, readable + writable, seconds));
   return 1;
 }
 
@@ -318,6 +286,7 @@ static int wait_for(lua_State *L) {
 static void make_type(lua_State *L) {
   static const luaL_Reg methods[] = {{"write", process_write},
                                      {"flush", process_flush},
+                                     {"isWriting", process_is_writing},
                                      {"read", process_read},
                                      {"ending", process_ending},
                                      {"isForeign", process_is_foreign},
@@ -338,11 +307,12 @@ static void make_type(lua_State *L) {
   lua_pop(L, 1);
 }
 
-__attribute__((visibility("default"))) int luaopen_moonpad_process_core(lua_State *L);
+MOONPAD_API int luaopen_moonpad_process_core(lua_State *L);
 
 int luaopen_moonpad_process_core(lua_State *L) {
   static const luaL_Reg functions[] = {{"start", start}, {"poll", wait_for}, {NULL, NULL}};
   luaL_checkversion(L);
+  mp_stay_loaded();
   make_type(L);
   luaL_newlib(L, functions);
   return 1;

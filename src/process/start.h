@@ -2,7 +2,18 @@
 #ifndef MP_PROCESS_START_H
 #define MP_PROCESS_START_H
 
+#include "process/pipe.h"
+
+#if defined(_WIN32)
+typedef struct mp_child {
+  void *process; /* a handle */
+  void *job;     /* the handle of what it and its own children belong to */
+  unsigned long id;
+} mp_child;
+#else
 #include <sys/types.h>
+typedef pid_t mp_child;
+#endif
 
 typedef struct mp_process_command {
   char *const *arguments;   /* the program first: a path, or a name to look for in PATH */
@@ -10,11 +21,11 @@ typedef struct mp_process_command {
   const char *folder;       /* it works in; NULL: ours */
 } mp_process_command;
 
-/* Our ends of its pipes, which do not block and are closed in programs that we start. */
+/* Our ends of its pipes, which are closed in programs that we start. */
 typedef struct mp_process_pipes {
-  int input;  /* written to */
-  int output; /* read from */
-  int error;  /* read from */
+  mp_pipe input;  /* written to */
+  mp_pipe output; /* read from */
+  mp_pipe error;  /* read from */
 } mp_process_pipes;
 
 /* What an attempt has failed of. */
@@ -27,9 +38,10 @@ typedef enum mp_process_failure {
 } mp_process_failure;
 
 /*
-** The child leads a process group of its own; no signal is blocked or ignored in it. On failure
-** *code is that of errno.
+** The child leads a group of its own, of processes or on Windows a job; no signal is blocked or
+** ignored in it. On failure *code is the system's error number.
 */
-mp_process_failure mp_process_start(const mp_process_command *command, pid_t *pid, mp_process_pipes *pipes, int *code);
+mp_process_failure mp_process_start(const mp_process_command *command, mp_child *child, mp_process_pipes *pipes,
+                                    int *code);
 
 #endif

@@ -319,7 +319,7 @@ static void make_type(lua_State *L, const char *name, const luaL_Reg *methods, l
   lua_pop(L, 1);
 }
 
-__attribute__((visibility("default"))) int luaopen_moonpad_server_core(lua_State *L);
+MOONPAD_API int luaopen_moonpad_server_core(lua_State *L);
 
 int luaopen_moonpad_server_core(lua_State *L) {
   static const luaL_Reg server_methods[] = {{"port", server_port},

@@ -6,6 +6,7 @@ local fields = require "moonpad.schema.fields"
 local lists = require "moonpad.util.list"
 local luaError = require "moonpad.util.lua_error"
 local names = require "moonpad.tools.name"
+local paths = require "moonpad.util.paths"
 local requestHeaders = require "moonpad.http.headers"
 local stdio = require "moonpad.mcp.stdio"
 local toolsets = require "moonpad.mcp.toolset"
@@ -126,6 +127,8 @@ end
 
 -- What a process may need to run at all. None of these is a secret.
 local INHERITED = { "PATH", "HOME", "LANG", "USER", "TERM" }
+local INHERITED_ON_WINDOWS = { "PATH", "PATHEXT", "SYSTEMROOT", "SYSTEMDRIVE", "TEMP", "USERNAME", "USERPROFILE",
+  "HOMEDRIVE", "HOMEPATH", "APPDATA", "LOCALAPPDATA", "PROGRAMFILES", "PROCESSOR_ARCHITECTURE" }
 
 -- Programs that tell nothing by themselves, because they run what their first argument names.
 local LAUNCHERS = {
@@ -144,7 +147,7 @@ local MAX_FOLDERS = 2
 -- "node_modules/server-memory/dist/index.js" -> "server-memory/dist/index.js"
 local function shortened(path)
   local pieces = {}
-  for piece in path:gmatch "[^/]+" do pieces[#pieces + 1] = piece end
+  for piece in paths.plain(path):gmatch "[^/]+" do pieces[#pieces + 1] = piece end
   local first = #pieces
   if COMMON_FILES[(pieces[first] or ""):match "^[^.]*"] then
     while first > 1 and #pieces - first < MAX_FOLDERS and not pieces[first - 1]:find "^%.%.?$" do first = first - 1 end
@@ -154,7 +157,8 @@ end
 
 -- Of the arguments, which may be keys, only what a launcher runs is shown.
 local function nameOfCommand(command)
-  local program = command[1]:match "[^/]+/*$" or command[1]
+  local program = paths.plain(command[1]):match "[^/]+/*$" or command[1]
+  if paths.isWindows then program = program:gsub("%.%a%a%a$", "") end
   if not LAUNCHERS[program] then return program end
   local index = 2
   while PLAIN_OPTIONS[command[index]] do index = index + 1 end
@@ -165,7 +169,8 @@ end
 
 local function environmentOf(given)
   local variables, list = {}, {}
-  for _, name in ipairs(INHERITED) do variables[name] = os and os.getenv(name) end
+  local inherited = paths.isWindows and INHERITED_ON_WINDOWS or INHERITED
+  for _, name in ipairs(inherited) do variables[name] = os and core.environment(name) end
   for name, value in pairs(given or {}) do variables[name] = value end
   for name, value in pairs(variables) do list[#list + 1] = ("%s=%s"):format(name, value) end
   table.sort(list)

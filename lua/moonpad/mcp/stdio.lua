@@ -89,14 +89,8 @@ end
 -- Who asks and asks, and does not read the answers, is not given all of them: they would pile up.
 local MAX_REPLIES = 100
 
-local function isWriting(self)
-  local writable = {}
-  self.process:descriptors({}, writable)
-  return #writable > 0
-end
-
 local function sendReply(self, text)
-  if not isWriting(self) then self.replies = 0 end
+  if not self.process:isWriting() then self.replies = 0 end
   if self.replies >= MAX_REPLIES then return end
   self.replies = self.replies + 1
   send(self, text)

@@ -38,13 +38,17 @@ function Process:write(text) end
 ---@return string? message
 function Process:flush() end
 
+---@return boolean isWriting is there something that `flush` has to write?
+function Process:isWriting() end
+
 ---@param stream "output"|"error"
 ---@param limit integer? of bytes
 ---@return string? chunk nil when nothing has come
 ---@return true? isAtEnd nothing more will come
 function Process:read(stream, limit) end
 
----Adds the descriptors that tell that there is something to read, or room to write.
+---Adds the descriptors that tell that there is something to read, or room to write; on Windows all
+---of them to the first list.
 ---@param readable integer[]
 ---@param writable integer[]
 function Process:descriptors(readable, writable) end
@@ -59,7 +63,7 @@ function Process:isForeign() end
 function Process:id() end
 
 ---Closes its standard input. If it does not end by that, its group gets SIGTERM, and then SIGKILL,
----all within two seconds and in the background.
+---all within two seconds and in the background. On Windows it is ended with its own children.
 function Process:close() end
 
 return process_core

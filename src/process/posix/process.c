@@ -5,6 +5,7 @@
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -194,7 +195,7 @@ static void prepare_exit(void) {
 
 /* ---- For the owner ---- */
 
-mp_process *mp_process_new(pid_t pid) {
+mp_process *mp_process_new(mp_child pid) {
   pthread_once(&living_once, prepare_exit);
   mp_process *process = allocate(pid);
   if (process != NULL) {
@@ -212,7 +213,7 @@ bool mp_process_is_foreign(const mp_process *process) {
   return process->host != getpid();
 }
 
-pid_t mp_process_id(const mp_process *process) {
+int mp_process_id(const mp_process *process) {
   return process->pid;
 }
 
@@ -224,6 +225,16 @@ bool mp_process_is_over(mp_process *process, int *status) {
   *status = process->status;
   mp_mutex_unlock(&process->lock);
   return is_over;
+}
+
+void mp_process_tell_end(int status, char *text, size_t size) {
+  if (status >= 0 && WIFEXITED(status)) {
+    snprintf(text, size, "it ended with exit code %d", WEXITSTATUS(status));
+  } else if (status >= 0 && WIFSIGNALED(status)) {
+    snprintf(text, size, "it was ended by signal %d", WTERMSIG(status));
+  } else {
+    snprintf(text, size, "it ended");
+  }
 }
 
 void mp_process_end(mp_process *process) {

@@ -145,7 +145,8 @@ static bool is_folder(const char *path, int *code) {
   return *code == 0;
 }
 
-mp_process_failure mp_process_start(const mp_process_command *command, pid_t *pid, mp_process_pipes *pipes, int *code) {
+mp_process_failure mp_process_start(const mp_process_command *command, mp_child *child, mp_process_pipes *pipes,
+                                    int *code) {
   char path[PATH_MAX];
   int in[2] = {-1, -1}, out[2] = {-1, -1}, error[2] = {-1, -1};
   mp_process_failure failure = MP_PROCESS_STARTED;
@@ -155,7 +156,7 @@ mp_process_failure mp_process_start(const mp_process_command *command, pid_t *pi
   if (!make_pipe(in, 1) || !make_pipe(out, 0) || !make_pipe(error, 0)) {
     *code = errno;
     failure = MP_PROCESS_NO_PIPES;
-  } else if ((*code = spawn(command, path, in[0], out[1], error[1], pid)) != 0) {
+  } else if ((*code = spawn(command, path, in[0], out[1], error[1], child)) != 0) {
     failure = MP_PROCESS_NOT_STARTED;
   }
   if (failure != MP_PROCESS_STARTED) {
