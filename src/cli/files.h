@@ -4,9 +4,9 @@
 
 #include <lua.h>
 
-int mp_cli_make_folder(lua_State *L);  /* makeFolder(path) -> true; or nil, message, number */
-int mp_cli_make_folders(lua_State *L); /* makeFolders(path) -> true, with those above it */
-int mp_cli_is_folder(lua_State *L);    /* isFolder(path) -> boolean */
-int mp_cli_names_in(lua_State *L);     /* namesIn(path) -> a list */
+int mp_cli_push_made_folder(lua_State *L);  /* makeFolder(path) -> true; or nil, message, number */
+int mp_cli_push_made_folders(lua_State *L); /* makeFolders(path) -> true, with those above it */
+int mp_cli_push_is_folder(lua_State *L);    /* isFolder(path) -> boolean */
+int mp_cli_push_names(lua_State *L);        /* namesIn(path) -> a list */
 
 #endif

@@ -2,7 +2,9 @@
 --- a runner.
 local agents = require "moonpad.agents.base"
 local cli = require "moonpad.cli_core"
+local core = require "moonpad.core"
 local failure = require "moonpad.cli.failure"
+local paths = require "moonpad.util.paths"
 local runners = require "moonpad.runtime.runner"
 
 local agentFile = {}
@@ -15,7 +17,7 @@ local agentFile = {}
 local NO_SUCH_FILE <const> = 2 -- ENOENT
 
 local function readFile(path)
-  local file <close>, reason, code = io.open(path, "rb")
+  local file <close>, reason, code = core.openFile(path, "rb")
   if not file and code == NO_SUCH_FILE then failure.raise('there is no agent file "%s"', path) end
   -- The reason names the file.
   if not file then failure.raise("the agent file cannot be read: %s", reason) end
@@ -26,7 +28,7 @@ end
 local function pathOf(path)
   if not cli.isFolder(path) then return path end
   local inside = path:gsub("/*$", "/agent.lua")
-  local file <close> = io.open(inside, "rb")
+  local file <close> = core.openFile(inside, "rb")
   if not file then failure.raise("%s: is a folder, and there is no agent.lua in it", path) end
   return inside
 end
@@ -46,15 +48,33 @@ local function textIn(path, folder, err)
   return text:find(path:match "[^/]*$" .. ":", 1, true) and text or ("%s: %s"):format(path, text)
 end
 
+-- Lua itself would take the folder for text of the system's code page.
+local function searcherIn(folder)
+  return function(name)
+    name = name:gsub("%.", "/")
+    for _, pattern in ipairs { "%s/%s.lua", "%s/%s/init.lua" } do
+      local path = pattern:format(folder, name)
+      local file <close> = core.openFile(path, "rb")
+      if file then return assert(load(file:read "a", "@" .. path)), path end
+    end
+    return ("\n\tno file beside the agent in '%s'"):format(folder)
+  end
+end
+
+-- Modules are beside the agent's file, and may be loaded as late as in a tool.
+local function addModules(folder)
+  package.path = ("%s/?.lua;%s/?/init.lua;%s"):format(folder, folder, package.path)
+  package.cpath = ("%s/?.%s;%s"):format(folder, paths.moduleSuffix, package.cpath)
+  if paths.isWindows and folder:find "[\x80-\xFF]" then table.insert(package.searchers, searcherIn(folder)) end
+end
+
 local function run(path, options)
   local folder = path:match "^(.*)/" or "."
   -- Like lua5.4: a byte order mark and a first line for the shell are no Lua.
   local source = readFile(path):gsub("^\xEF\xBB\xBF", ""):gsub("^#[^\n]*", "")
   local chunk, problem = load(source, "@" .. path)
   if not chunk then failure.raise("%s", problem) end
-  -- Its modules are beside it, and may be loaded as late as in a tool.
-  package.path = ("%s/?.lua;%s/?/init.lua;%s"):format(folder, folder, package.path)
-  package.cpath = ("%s/?.so;%s"):format(folder, package.cpath)
+  addModules(folder)
   local ok, result = xpcall(chunk, function(err)
     local text = textIn(path, folder, err)
     options.traceback = debug.traceback("moonpad: " .. text, 2)
@@ -81,7 +101,7 @@ end
 ---@param options table of the command line
 ---@return moonpad.cli.AgentFile
 function agentFile.load(options)
-  local path = pathOf(options.agent)
+  local path = pathOf(paths.plain(options.agent))
   return check(path, run(path, options))
 end
 

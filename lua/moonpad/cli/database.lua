@@ -3,17 +3,22 @@ local cli = require "moonpad.cli_core"
 local core = require "moonpad.core"
 local failure = require "moonpad.cli.failure"
 local moonpad = require "moonpad"
+local paths = require "moonpad.util.paths"
 local storeModules = require "moonpad.services.store_modules"
 
 local database = {}
 
+-- Where programs keep what belongs to the user, and what it is called below.
+local HOME, BELOW = "HOME", "/.local/share/moonpad"
+if paths.isWindows then HOME, BELOW = "LOCALAPPDATA", "/moonpad" end
+
 local function dataFolder()
-  local data = os.getenv "XDG_DATA_HOME"
+  local data = core.environment "XDG_DATA_HOME"
   -- The XDG Base Directory Specification: "relative paths must be ignored".
-  if data and data:sub(1, 1) == "/" then return data .. "/moonpad" end
-  local home = os.getenv "HOME"
-  if not home or home == "" then failure.raise "neither XDG_DATA_HOME nor HOME is set; say --db FILE" end
-  return home .. "/.local/share/moonpad"
+  if data and paths.isAbsolute(data) then return paths.plain(data) .. "/moonpad" end
+  local home = core.environment(HOME)
+  if not home or home == "" then failure.raise("neither XDG_DATA_HOME nor %s is set; say --db FILE", HOME) end
+  return paths.plain(home) .. BELOW
 end
 
 -- An application may have any name, its file may not.
@@ -25,7 +30,7 @@ local NO_SUCH_FILE <const> = 2 -- ENOENT
 
 -- SQLite takes an empty file for a new database, and would write into it.
 local function checkFile(path)
-  local file, reason, code = io.open(path, "rb")
+  local file, reason, code = core.openFile(path, "rb")
   if not file and code == NO_SUCH_FILE then failure.raise("there is no file %s", path) end
   -- The reason names the file.
   if not file then failure.raise("the file cannot be read: %s", reason) end
@@ -34,9 +39,9 @@ local function checkFile(path)
   if size == 0 then failure.raise("%s is empty: nothing has been stored there", path) end
 end
 
--- `--db` takes a file or a URL.
+-- `--db` takes a file or a URL. One letter before the colon is a drive of Windows.
 local function isUrl(text)
-  return text:find "^%a[%w+.-]*:" ~= nil
+  return text:find "^%a[%w+.-]+:" ~= nil
 end
 
 ---A store as it may be shown: a URL without the account and its password, and without parameters,
@@ -181,18 +186,18 @@ end
 ---The files that the command has made, with their paths, sorted.
 ---@return string[]
 function database.files()
-  local folder, paths = dataFolder(), {}
+  local folder, list = dataFolder(), {}
   for _, name in ipairs(cli.namesIn(folder) or {}) do
-    if name:find "%.db$" then paths[#paths + 1] = folder .. "/" .. name end
+    if name:find "%.db$" then list[#list + 1] = folder .. "/" .. name end
   end
-  table.sort(paths)
-  return paths
+  table.sort(list)
+  return list
 end
 
 ---@param options table of the command line
 ---@return string
 function database.user(options)
-  local user = options.user or os.getenv "USER"
+  local user = options.user or core.environment(paths.isWindows and "USERNAME" or "USER")
   return user and user ~= "" and user or "user"
 end
 

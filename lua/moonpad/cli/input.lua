@@ -55,13 +55,12 @@ local Plain = {}
 Plain.__index = Plain
 
 function Plain.readLine(_, prompt)
+  local line
   repeat
     input.tell(prompt)
-    local isThere = cli.waitForInput(STDIN)
-    if not isThere then input.tell "\n" end
-  until isThere
-  local line = io.read "l"
-  if line == nil then input.tell "\n" end
+    line = cli.readLine()
+    if not line then input.tell "\n" end
+  until line ~= false
   return line
 end
 

@@ -49,6 +49,13 @@ end
 
 local EXIT_CODES = { cancelled = INTERRUPTED, failed = FAILED }
 
+---The arguments of the command as Lua has them: on Windows not in UTF-8, as all else is here.
+---@param arg string[]
+---@return string[]
+function main.arguments(arg)
+  return cli.arguments(arg)
+end
+
 ---@param arguments string[]
 ---@return integer exit code
 function main.run(arguments)

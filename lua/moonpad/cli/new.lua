@@ -1,5 +1,6 @@
 --- `moonpad new NAME`: a starter agent with a spec that passes.
 local cli = require "moonpad.cli_core"
+local core = require "moonpad.core"
 local failure = require "moonpad.cli.failure"
 
 local command = {}
@@ -67,7 +68,7 @@ return { default = { lua = "lua5.4", ROOT = { "." }, pattern = "_spec" } }
 ]]
 
 local function write(path, text)
-  local file, problem = io.open(path, "w")
+  local file, problem = core.openFile(path, "wb")
   if not file then failure.raise("%s", problem) end
   file:write(text)
   file:close()

@@ -2,6 +2,7 @@
 local agentFile = require "moonpad.cli.agent_file"
 local agentRunner = require "moonpad.cli.agent_runner"
 local conversation = require "moonpad.cli.conversation"
+local core = require "moonpad.core"
 local database = require "moonpad.cli.database"
 local failure = require "moonpad.cli.failure"
 
@@ -13,7 +14,7 @@ local STDIN <const> = "-"
 
 local function readMessage(path)
   local file, reason = io.stdin, nil
-  if path ~= STDIN then file, reason = io.open(path, "rb") end
+  if path ~= STDIN then file, reason = core.openFile(path, "rb") end
   if not file then failure.raise("--file: %s", reason) end
   local text, problem = file:read "a"
   if path ~= STDIN then file:close() end

@@ -9,13 +9,13 @@ local STDOUT <const>, STDERR <const> = 1, 2
 
 screen.isOut, screen.isErr = cli.isTerminal(STDOUT), cli.isTerminal(STDERR)
 
--- https://no-color.org: whatever it is set to. A dumb terminal moves no cursor either.
+-- https://no-color.org: whatever it is set to.
 local function isSet(name)
   local value = os.getenv(name)
   return value ~= nil and value ~= ""
 end
 
-screen.canMove = screen.isOut and os.getenv "TERM" ~= "dumb" and isSet "TERM"
+screen.canMove = screen.isOut and cli.hasCodes()
 local hasColours = screen.canMove and not isSet "NO_COLOR"
 
 local CODES = { bold = "\27[1m", dim = "\27[2m", red = "\27[31m" }

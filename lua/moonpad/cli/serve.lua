@@ -2,6 +2,7 @@
 local agentFile = require "moonpad.cli.agent_file"
 local agentRunner = require "moonpad.cli.agent_runner"
 local cli = require "moonpad.cli_core"
+local core = require "moonpad.core"
 local failure = require "moonpad.cli.failure"
 local moonpad = require "moonpad"
 local redact = require "moonpad.models.redact"
@@ -13,7 +14,7 @@ local GRACE_SECONDS = 10
 ---- The agents
 
 local function isFile(path)
-  local file <close> = io.open(path, "rb")
+  local file <close> = core.openFile(path, "rb")
   return file ~= nil and file:read(0) ~= nil
 end
 

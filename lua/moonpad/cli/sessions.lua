@@ -29,7 +29,7 @@ end
 -- Calls `action` with a file to write to: the one that is named, or standard output.
 local function withOutput(path, action)
   if not path then return action(io.stdout) end
-  local file <close>, reason = io.open(path, "wb")
+  local file <close>, reason = core.openFile(path, "wb")
   if not file then failure.raise("%s", reason) end
   action(file)
   local ok, problem = file:close()
@@ -51,7 +51,7 @@ end
 -- The lines of a file, or of standard input, each with its end.
 local function linesOf(path)
   local file, reason = io.stdin, nil
-  if path and path ~= "-" then file, reason = io.open(path, "rb") end
+  if path and path ~= "-" then file, reason = core.openFile(path, "rb") end
   if not file then failure.raise("%s", reason) end
   return function() return file:read "L" end
 end
