@@ -44,10 +44,18 @@ static int remove_all(lua_State *L) {
 
 #include "base/platform.h"
 
+/* Wine's host, whose shell the specs ask, has a folder of its own. */
+static DWORD temporary(wchar_t path[MAX_PATH + 1]) {
+  static const wchar_t of_host[] = L"/tmp/";
+  if (GetFileAttributesW(of_host) == INVALID_FILE_ATTRIBUTES) return GetTempPathW(MAX_PATH + 1, path);
+  wcscpy(path, of_host);
+  return sizeof of_host / sizeof *of_host - 1;
+}
+
 static int make(lua_State *L) {
   wchar_t path[MAX_PATH + 1];
   GUID part;
-  DWORD length = GetTempPathW(MAX_PATH + 1, path);
+  DWORD length = temporary(path);
   if (!mp_system_random((unsigned char *)&part, sizeof part)) return luaL_error(L, "there are no random numbers");
   swprintf(path + length, MAX_PATH - length, L"lua_%08lx%04x", part.Data1, part.Data2);
   if (_wmkdir(path) != 0) return luaL_error(L, "no folder can be made");

@@ -174,6 +174,7 @@ int mp_cli_list(const char *path, void (*take)(void *context, const char *name),
 #include <windows.h>
 /* behind windows.h */
 #include <direct.h>
+#include <fcntl.h>
 #include <io.h>
 #include <shellapi.h>
 #include <stdatomic.h>
@@ -187,7 +188,15 @@ static void restore_console(void) {
   SetConsoleOutputCP(code_page_before);
 }
 
+/* What is read and written stays as it is: no CR comes and goes, and Ctrl-Z ends nothing. */
+static void keep_bytes(void) {
+  for (int fd = 0; fd < 3; fd++) _setmode(fd, _O_BINARY);
+}
+
 void mp_cli_prepare(void) {
+  keep_bytes();
+  /* As on POSIX: else what cannot be written fails where it is printed, and not when it is flushed. */
+  if (!mp_cli_is_terminal(1)) setvbuf(stdout, NULL, _IOFBF, BUFSIZ);
   code_page_before = GetConsoleOutputCP();
   if (code_page_before == 0 || code_page_before == CP_UTF8) return;
   if (SetConsoleOutputCP(CP_UTF8)) atexit(restore_console);

@@ -8,7 +8,10 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* Once, before the others. On Windows a console shows UTF-8 from then on, until the end. */
+/*
+** Once, before the others. On Windows a console shows UTF-8 from then on, until the end, and files
+** and pipes get and give bytes as they are.
+*/
 void mp_cli_prepare(void);
 
 /* A copy, which free() frees, of the argument at `index`, of `count` that main() has got. */

@@ -197,7 +197,7 @@ end
 ---@param options table of the command line
 ---@return string
 function database.user(options)
-  local user = options.user or core.environment(paths.isWindows and "USERNAME" or "USER")
+  local user = options.user or core.environment "USER" or paths.isWindows and core.environment "USERNAME"
   return user and user ~= "" and user or "user"
 end
 

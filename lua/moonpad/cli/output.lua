@@ -48,11 +48,20 @@ local function printTable(rows)
   end
 end
 
+-- What %z is on POSIX; on Windows that is a name, of any length.
+local function zone(seconds)
+  local here, utc = os.date("*t", seconds), os.date("!*t", seconds)
+  utc.isdst = here.isdst
+  local minutes = (os.time(here) - os.time(utc)) // 60
+  return ("%s%02d%02d"):format(minutes < 0 and "-" or "+", math.abs(minutes) // 60, math.abs(minutes) % 60)
+end
+
 ---A time by the clock of this machine, with its zone.
 ---@param seconds number since 1970
 ---@return string
 function output.time(seconds)
-  return (os.date("%Y-%m-%d %H:%M:%S %z", math.floor(seconds)))
+  seconds = math.floor(seconds)
+  return ("%s %s"):format(os.date("%Y-%m-%d %H:%M:%S", seconds), zone(seconds))
 end
 
 ---Prints a list.

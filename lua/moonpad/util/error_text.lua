@@ -43,7 +43,7 @@ end
 
 -- Where an error was raised, as Lua writes it in front of the message: of files, and of text that
 -- was loaded.
-local POSITIONS = { "^[^%s:]+%.lua:%d+: ", '^%[string "[^\n]*"%]:%d+: ' }
+local POSITIONS = { "^%a?:?[^%s:]+%.lua:%d+: ", '^%[string "[^\n]*"%]:%d+: ' }
 
 -- How far from where it was raised the code is looked for that the position may be of.
 local MAX_LEVELS = 50

@@ -14,11 +14,12 @@ function paths.plain(path)
   return paths.isWindows and (path:gsub("\\", "/")) or path
 end
 
+---Does it begin at a root? On Windows that may be the root of the current drive.
 ---@param path string
 ---@return boolean
 function paths.isAbsolute(path)
-  if not paths.isWindows then return path:sub(1, 1) == "/" end
-  return path:find "^%a:[/\\]" ~= nil or path:find "^[/\\][/\\]" ~= nil
+  path = paths.plain(path)
+  return path:sub(1, 1) == "/" or paths.isWindows and path:find "^%a:/" ~= nil
 end
 
 return paths

@@ -18,13 +18,22 @@ void mp_push_error(lua_State *L, const char *code, const char *message) {
   lua_setmetatable(L, -2);
 }
 
+/* Lua writes the paths of modules with the system's slash, those of folders are as they were given. */
+static bool begins_with(const char *path, moonpad_string folder) {
+  for (size_t i = 0; i < folder.length; i++) {
+    bool is_slash = LUA_DIRSEP[0] == '\\' && folder.data[i] == '/';
+    if (path[i] != folder.data[i] && !(is_slash && path[i] == '\\')) return false;
+  }
+  return true;
+}
+
 /*
 ** Is this a function of moonpad's own Lua files? Compiled in they have the names of their modules.
 */
 static bool is_canonical(const lua_Debug *function, moonpad_string folder) {
   const char *source = function->source;
   if (*source == '=') return strcmp(source, "=moonpad") == 0 || strncmp(source, "=moonpad.", 9) == 0;
-  return folder.length > 0 && *source == '@' && strncmp(source + 1, folder.data, folder.length) == 0;
+  return folder.length > 0 && *source == '@' && begins_with(source + 1, folder);
 }
 
 /*
