@@ -851,13 +851,17 @@ describe("HTTP", function()
 
     local PATHS = ("package.path, package.cpath = %q, %q; "):format(package.path, package.cpath)
 
-    it("is told when the module is not there", function()
+    it("is told when the module is not there, and can wait for others", function()
       local text = lua(PATHS .. [[
+        collectgarbage "stop"
         package.preload["moonpad.http_core"] = function() error "no libcurl here" end
-        local _, err = pcall(require("moonpad.http").request, { url = "http://x/" })
-        print(err.code, err.message)]])
+        local http = require "moonpad.http"
+        local _, err = pcall(http.request, { url = "http://x/" })
+        print(err.code, err.message)
+        print(http.poll(0), http.active())]])
       assert.is_truthy(text:find("^unsupported\t"))
       assert.is_truthy(text:find("moonpad.http_core", 1, true))
+      assert.is_truthy(text:find "\nfalse\t0\n$")
     end)
 
     it("does not need it to run agents without HTTP", function()

@@ -337,8 +337,8 @@ function jobs.new(plan)
   local job = setmetatable({ attempts = 1, seen = driver.activity(), maxBodyBytes = plan.maxBodyBytes }, Job)
   plans[job] = plan
   if plan.timeoutMs > 0 then job.deadline = core.monotonic() + plan.timeoutMs / 1000 end
-  driver.enlist(job)
   start(job)
+  if not job.isOver then driver.enlist(job) end
   return job
 end
 
