@@ -265,6 +265,9 @@ local HEAD = [[
 #if !defined(_GNU_SOURCE)
 #define _GNU_SOURCE
 #endif
+#if !defined(_FILE_OFFSET_BITS)
+#define _FILE_OFFSET_BITS 64
+#endif
 #if !defined(_DARWIN_C_SOURCE)
 #define _DARWIN_C_SOURCE
 #endif

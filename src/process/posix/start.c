@@ -1,5 +1,6 @@
 /* posix_spawn, because fork in a large host takes longer than a frame. */
-#define _GNU_SOURCE /* pipe2, F_SETPIPE_SZ, posix_spawn_file_actions_addclosefrom_np */
+#define _GNU_SOURCE          /* pipe2, F_SETPIPE_SZ, posix_spawn_file_actions_addclosefrom_np */
+#define _FILE_OFFSET_BITS 64 /* for programs whose files are numbered with more than 32 bits */
 #include "process/start.h"
 
 #include <errno.h>
