@@ -90,6 +90,8 @@ static int poll_service(lua_State *L) {
   if (!lua_isnoneornil(L, 2) && lua_type(L, 2) != LUA_TNUMBER) {
     mp_raise_argument(L, "%s: seconds: expected a number, got %s", where, mp_describe(L, 2));
   }
+  /* Without threads a poll does what is due, such as a sweep, also where nothing is under way. */
+  if (!MP_HAS_THREADS && handle->service != NULL) mp_need_queue(handle, NULL);
   size_t failed = 0, count = 0;
   if (handle->queue != NULL) count = mp_queue_poll(handle->queue, milliseconds(lua_tonumber(L, 2)), &failed);
   lua_pushinteger(L, (lua_Integer)count);
