@@ -108,12 +108,17 @@ support.each_store(function(open)
     it("that asks for the state of a session gets the one that everybody gets", function()
       local service = open()
       checks.create(service)
-      local session, seen
-      during(60, function() seen = session.state end, function()
-        local state = session.state
-        assert(seen == nil or seen == state)
-        assert(state == session.state)
-      end, function() session, seen = checks.get(service), nil end)
+      local sessions, seen
+      during(60, function(count)
+        local index = 1 + count % #sessions
+        seen[index] = sessions[index].state
+      end, function()
+        for index, session in ipairs(sessions) do
+          local state = session.state
+          assert(seen[index] == nil or seen[index] == state)
+          assert(state == session.state)
+        end
+      end, function() sessions, seen = { checks.get(service), checks.get(service), checks.get(service) }, {} end)
     end)
 
     it("that makes calls of any kind does no harm to calls of any kind", function()
