@@ -59,9 +59,9 @@ static int lose_answers(lua_State *L) {
   return 0;
 }
 
-__attribute__((visibility("default"))) int luaopen_slow_store(lua_State *L);
+__attribute__((visibility("default"))) int luaopen_spec_slow_store(lua_State *L);
 
-int luaopen_slow_store(lua_State *L) {
+int luaopen_spec_slow_store(lua_State *L) {
   static const luaL_Reg functions[] = {
       {"open", open_slow}, {"roundTrips", round_trips}, {"roundTripsHere", round_trips_here},
       {"hold", hold},      {"isReadable", is_readable}, {"loseAnswers", lose_answers},

@@ -1,14 +1,16 @@
 --- Services over a store behind a slow link: spec/c/slow_store.h. For benches, too.
 require "moonpad"
 
-local function find(file, name)
-  local found, message = package.loadlib(file, name)
-  return found or error(message)
+local store = require "spec.slow_store"
+
+-- A function for C, which Lua does not call. A program with all modules inside hands it over
+-- (spec/platforms/modules.c).
+local function findPush()
+  if package.preload["spec.push_service"] then return require "spec.push_service" end
+  return assert(package.loadlib(assert(package.searchpath("moonpad.core", package.cpath)), "moonpad_lua_push_service"))
 end
 
-local build = os.getenv "MOONPAD_BUILD" or "build"
-local store = find(build .. "/spec/slow_store.so", "luaopen_slow_store")()
-local push = find(assert(package.searchpath("moonpad.core", package.cpath)), "moonpad_lua_push_service")
+local push = findPush()
 
 local slow_store = {
   ---Of all slow stores of this process, since it began.
