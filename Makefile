@@ -238,7 +238,7 @@ fuzz: ## feeds random input to the fuzz targets: TARGET=json RUNS=1000000, or TI
 	@BUILD=$(BUILD) JOBS=$(JOBS) scripts/fuzz.sh \
 		$(if $(TIME),-t $(TIME) $(if $(RUNS),-r $(RUNS)),-r $(or $(RUNS),1000000)) $(TARGET)
 
-platforms: ## builds for other systems and machines, and runs the C tests there: NAMES="musl armhf"
+platforms: ## builds for other systems and machines, and runs C tests and Lua specs there: NAMES="musl armhf"
 	@scripts/deps.sh platforms
 	@BUILD=$(BUILD) JOBS=$(JOBS) scripts/platforms.sh $(NAMES)
 
@@ -545,6 +545,18 @@ $(BUILD)/spec/servers.$(SO): $(BUILD)/obj/spec/support/servers.o $(BUILD)/obj/sp
 	@mkdir -p $(@D)
 	$(say) LINK $@
 	$(Q)$(LINK) -shared $(STAYS) -o $@ $^ $(POSTGRES_LIBS) $(MYSQL_LIBS) $(REDIS_LIBS) $(LUA_DLL)
+
+# ---- A Lua with all in C inside that specs load, for scripts/platforms.sh ----
+
+# LUA_LIBS there holds Lua's main program, lua.c, and the modules of others as well.
+LUA_PROGRAM_OBJECTS := $(call objects,spec/platforms/modules.c spec/support/folders.c \
+                       spec/support/slow_store.c spec/c/slow_store.c)
+$(BUILD)/obj/spec/platforms/modules.o: private MODULE_CFLAGS = $(LUA_CFLAGS)
+
+$(BUILD)/lua5.4: $(LUA_PROGRAM_OBJECTS) $(AGENT_STORES_OBJECTS) $(CLI_OBJECTS) $(PROCESS_OBJECTS) \
+		$(BUILD)/libmoonpad_lua.a $(BUILD)/libmoonpad.a
+	$(say) LINK $@
+	$(Q)$(LINK) -Wl,--wrap=luaL_openlibs -o $@ $(filter %.o %.a,$^) $(LUA_LIBS) $(LIBS)
 
 # ---- Fuzz targets: one program for each spec/fuzz/fuzz_*.c ----
 

@@ -1,10 +1,12 @@
 #!/bin/bash
-# Builds moonpad for other systems and machines and runs the C tests there, without servers: a check
-# for releases (docs/install.md). All libraries that the tests need are built from source, once.
+# Builds moonpad for other systems and machines and runs the C tests and the Lua specs there,
+# without servers: a check for releases (docs/install.md). All libraries that the tests need are
+# built from source, once. Specs run all their variants: under qemu, too, that is a matter of
+# minutes.
 #   BUILD=build JOBS=2 scripts/platforms.sh [NAME...]
 # Names: no-threads (this machine, MOONPAD_NO_THREADS), musl (this machine, static), armhf (32
-# bits), s390x (big-endian), mingw (Windows, by wine); without names all of them. Then each reads
-# the SQLite file that each wrote.
+# bits), s390x (big-endian), mingw (Windows, by wine, C tests alone); without names all of them.
+# Then each reads the SQLite file that each wrote.
 set -u
 cd "$(dirname "$0")/.." || exit 1
 
@@ -19,25 +21,45 @@ wine=""
 trap '[ -z "$wine" ] || { wineserver -k; rm -rf "$wine"; }' EXIT
 mkdir -p "$results" "$folder"
 
+# Lua specs that are left out everywhere, because what they need is not built here: files of which
+# nearly all tests need it. Single tests in other files have a tag in their names.
+# libcurl: #http.
+WITHOUT_SPECS="http_spec mcp_http_spec models_answers_spec models_anthropic_settings_spec models_anthropic_spec \
+  models_compatible_spec models_docs_spec models_gemini_spec models_openai_spec models_responses_spec \
+  models_retry_spec nonblocking_spec tls_spec"
+# libevent and http_parser: #server.
+WITHOUT_SPECS="$WITHOUT_SPECS cli_serve_spec server_page_spec server_runs_spec server_sessions_spec server_spec"
+# The clients of databases: #databases.
+WITHOUT_SPECS="$WITHOUT_SPECS cli_servers_spec mysql_url_spec postgres_url_spec redis_url_spec"
+# Programs in C that users build: #examples.
+WITHOUT_SPECS="$WITHOUT_SPECS tutorial_spec"
+WITHOUT_TAGS=http,server,databases,examples
+
 # What tells the platforms apart: compiler, flags, what runs a program, and what is left out, with
 # the reason.
 platform() { # NAME
   cc=gcc ar=ar cppflags="" ldflags=-static launcher="" left_out="" port=() libs="-lsqlite3 -lpthread -lm"
+  specs=yes tags_left_out=$WITHOUT_TAGS specs_left_out=$WITHOUT_SPECS
   case $1 in
     no-threads)
       cppflags=-DMOONPAD_NO_THREADS
-      # They are about threads, or wait for a worker to begin.
+      # They are about threads, or wait for what a worker does meanwhile: #threads.
       left_out="test_lua_threads test_queued_plans test_service_locks test_tasks test_threads"
+      tags_left_out=$tags_left_out,threads specs_left_out="$specs_left_out locked_file_spec"
       ;;
     musl)
       cc=musl-gcc
-      # Starting a child there would hand it the host's descriptors: it is refused.
-      left_out=test_process
+      # Starting a child there would hand it the host's descriptors: it is refused. #process
+      left_out=test_process tags_left_out=$tags_left_out,process
+      specs_left_out="$specs_left_out mcp_spec mcp_programs_spec process_core_spec wake_sources_spec"
       ;;
     armhf | s390x)
       # qemu wipes no page at a fork, though it says that it does, and has its own way to start
       # a child.
       left_out="test_fork test_process"
+      # It needs memory of its own, ignores signals, and may be too slow for sixty frames a second:
+      # #native.
+      tags_left_out=$tags_left_out,native
       case $1 in
         armhf) cc=arm-linux-gnueabihf-gcc ar=arm-linux-gnueabihf-ar launcher=qemu-arm ;;
         s390x) cc=s390x-linux-gnu-gcc ar=s390x-linux-gnu-ar launcher=qemu-s390x ;;
@@ -45,7 +67,7 @@ platform() { # NAME
       ;;
     mingw)
       cc=x86_64-w64-mingw32-gcc-posix ar=x86_64-w64-mingw32-ar launcher=wine
-      libs="$libs -lws2_32 -lbcrypt"
+      libs="$libs -lws2_32 -lbcrypt" specs=""
       port=(TEST_PORT=spec/support/windows/posix.c
         TEST_CFLAGS="-Ispec/support/windows -include spec/support/windows/posix.h")
       # Not below the project: wine's drive Z: is the whole file system.
@@ -63,11 +85,15 @@ platform() { # NAME
 
 # ---- Libraries ----
 
-get_sources() { [ -e "$sources/complete" ] || scripts/platform_sources.sh "$sources"; }
+get_sources() {
+  [ "$sources/complete" -nt scripts/platform_sources.sh ] || scripts/platform_sources.sh "$sources"
+}
 
 # SQLite, cmocka and Lua in $root.
 build_libraries() {
   local lua=$sources/lua/src posix="-DHAVE_STRINGS_H -DHAVE_SIGLONGJMP" lua_posix=-DLUA_USE_POSIX
+  # Debian's folder of Lua files, for busted, and this one, for specs.
+  local lua_path='-DLUA_PATH_DEFAULT="/usr/share/lua/5.4/?.lua;/usr/share/lua/5.4/?/init.lua;./?.lua;./?/init.lua"'
   if [ "$launcher" = wine ]; then posix="" lua_posix=""; fi
   mkdir -p "$root/include" "$root/lib" && cd "$root" || return 1
   cp "$sources"/sqlite/sqlite3.h "$sources"/cmocka/include/*.h "$lua"/{lua,luaconf,lualib,lauxlib}.h include &&
@@ -76,7 +102,23 @@ build_libraries() {
     $cc -O1 -w -DHAVE_SIGNAL_H -DHAVE_MALLOC_H -DHAVE_INTTYPES_H $posix -D_GNU_SOURCE -DHAVE_STRUCT_TIMESPEC \
       -DHAVE_CLOCK_REALTIME -DHAVE_GCC_THREAD_LOCAL_STORAGE -Iinclude -c "$sources/cmocka/src/cmocka.c" &&
     $ar rcs lib/libcmocka.a cmocka.o &&
-    mkdir -p lua && cd lua && $cc -O1 $lua_posix -c "$lua"/l*.c && rm -f luac.o && $ar rcs ../lib/liblua.a ./*.o
+    mkdir -p lua && cd lua && $cc -O1 $lua_posix "$lua_path" -c "$lua"/l*.c && rm -f luac.o &&
+    $ar rcs ../lib/liblua.a ./*.o
+}
+
+# What specs load and start: modules, and SQLite's shell, because processes that have a file open
+# share memory with numbers in the machine's own order.
+build_for_specs() {
+  local socket=$sources/socket/src
+  mkdir -p "$root/modules" && cd "$root/modules" &&
+    $cc -O1 -I../include -c "$sources/filesystem/src/lfs.c" "$sources"/cjson/{lua_cjson,strbuf,fpconv}.c \
+      "$socket"/{luasocket,timeout,buffer,io,auxiliar,compat,options,inet,except,select,tcp,udp,usocket}.c &&
+    $ar rcs ../lib/libmodules.a ./*.o && cd .. &&
+    $cc -O1 -w $ldflags -DSQLITE_OMIT_LOAD_EXTENSION -o sqlite3 "$sources/sqlite/shell.c" -Llib $libs
+}
+
+make_root() {
+  rm -rf "$root" && (build_libraries) && { [ -z "$specs" ] || (build_for_specs); } && touch "$root/complete"
 }
 
 # ---- Tests ----
@@ -87,10 +129,35 @@ make_tests() {
   [ "$launcher" != wine ] || werror=""
   make -k -j"$JOBS" BUILD="$out" CC="$cc" AR="$ar" WERROR="$werror" WITHOUT_SERVERS=1 CFLAGS="-O1 -g" \
     CPPFLAGS="-I$root/include $cppflags" LDFLAGS="-L$root/lib $ldflags" LUA_CFLAGS="-I$root/include" \
-    LUA_LIBS=-llua CURL_LIBS= SERVER_LIBS= EDITLINE_LIBS= POSTGRES_LIBS= MYSQL_LIBS= REDIS_LIBS= \
-    SKIPPED_TESTS="$left_out" LIBS="$libs" "${port[@]}" "$out/libmoonpad.a" test-programs &&
+    LUA_LIBS="${specs:+-lmodules} -llua" CURL_LIBS= SERVER_LIBS= EDITLINE_LIBS= POSTGRES_LIBS= MYSQL_LIBS= REDIS_LIBS= \
+    SKIPPED_TESTS="$left_out" LIBS="$libs" "${port[@]}" "$out/libmoonpad.a" test-programs \
+    ${specs:+"$out/lua5.4"} &&
     $cc -std=c11 -O1 -Wall -Wextra -Werror $cppflags -Iinclude -I"$root/include" -L"$root/lib" $ldflags \
       -o "$out/exchange" spec/platforms/exchange.c "$out/libmoonpad.a" $libs
+}
+
+# Specs, and what they start, call lua5.4 and sqlite3: those that are in this folder.
+make_program() { # NAME FILE
+  mkdir -p "$out/bin" && rm -f "$out/bin/$1"
+  if [ -z "$launcher" ]; then
+    ln -s "$2" "$out/bin/$1"
+  else
+    # The shell would add PWD to what programs inherit.
+    printf '#!/bin/sh\nunset PWD\nexec %s "%s" "$@"\n' "$launcher" "$2" >"$out/bin/$1"
+    chmod +x "$out/bin/$1"
+  fi
+}
+
+run_specs() { # NAME
+  local names
+  # shellcheck disable=SC2086 # a list of words
+  names=$(find spec examples/spec -path spec/peers -prune -o -name '*_spec.lua' -printf '%f\n' | sed 's/[.]lua$//' |
+    grep -vwE "$(echo $specs_left_out none | tr ' ' '|')" | tr '\n' ' ')
+  make_program lua5.4 "$out/lua5.4"
+  make_program sqlite3 "$root/sqlite3"
+  PATH=$out/bin:$PATH scripts/run_tests.sh -b "$out" -r "$results" -l "platforms-$1" -x "$tags_left_out" -o "$names" lua
+  # shellcheck disable=SC2086 # a list of words
+  echo "platforms-$1: left out, scripts/platforms.sh says why:" $specs_left_out "#${tags_left_out//,/ #}"
 }
 
 run_platform() { # NAME
@@ -98,7 +165,7 @@ run_platform() { # NAME
   platform "$1"
   root=$folder/$1/root out=$folder/$1/build
   mkdir -p "$out"
-  if ! { [ -e "$root/complete" ] || { (build_libraries) && touch "$root/complete"; }; } >"$log" 2>&1 ||
+  if ! { [ "$root/complete" -nt "$sources/complete" ] || make_root; } >"$log" 2>&1 ||
     ! make_tests >>"$log" 2>&1; then
     tail -n 40 "$log"
     echo "$1: does not build"
@@ -114,6 +181,7 @@ run_platform() { # NAME
   scripts/run_tests.sh -b "$out" -r "$results" -l "platforms-$1" ${launcher:+-w "$launcher"} -o "$programs" c
   # shellcheck disable=SC2086 # a list of words
   [ -z "$left_out" ] || echo "platforms-$1: left out, scripts/platforms.sh says why:" $left_out
+  [ -z "$specs" ] || run_specs "$1"
   echo "platforms-$1 took $((SECONDS - begun)) s"
 }
 

@@ -1,7 +1,7 @@
 #!/bin/bash
 # Runs the Lua specs and the C tests of a build folder and records the counts.
-#   scripts/run_tests.sh [-b BUILD] [-r RESULTS] [-l LABEL] [-w LAUNCHER] [-o NAMES] [-c] [-g]
-#                        [-s] [-t TURN [-p NAMES]] lua|c|peers|clusters...
+#   scripts/run_tests.sh [-b BUILD] [-r RESULTS] [-l LABEL] [-w LAUNCHER] [-o NAMES] [-x TAGS]
+#                        [-c] [-g] [-s] [-t TURN [-p NAMES]] lua|c|peers|clusters...
 # `peers` are the specs that talk to programs of others, `clusters` the C tests that start clusters
 # of servers: scripts/deps.sh check installs what they need.
 # Each spec file and each C test program is a process of its own. Two for each of JOBS (all
@@ -16,6 +16,8 @@
 #   -g   Lua specs with a collector that never rests (spec/helper.lua)
 #   -s   BUILD was made by gcc with SANITIZE=address,undefined
 #   -o   only these: "json_spec test_json"
+#   -x   without those Lua tests whose names have one of these tags: "http,threads" for #http and
+#        #threads
 #   -c   on Redis Cluster alone: what runs on Redis runs there
 #   -t   a number: each C test program runs on one of the servers, and of what Lua specs repeat on
 #        each store and in each way, they run what has its turn (spec/support/turns.lua); without
@@ -29,13 +31,13 @@ set -u
 export no_proxy=127.0.0.1,localhost NO_PROXY=127.0.0.1,localhost
 cd "$(dirname "$0")/.." || exit 1
 
-build=build results="" label=test launcher="" sanitized="" only="" on_cluster="" turn=all faults=0
+build=build results="" label=test launcher="" sanitized="" only="" without="" on_cluster="" turn=all faults=0
 parted=""
 PARTS=8
-while getopts b:r:l:w:o:t:p:cgs option; do
+while getopts b:r:l:w:o:x:t:p:cgs option; do
   case $option in
     b) build=$OPTARG ;; r) results=$OPTARG ;; l) label=$OPTARG ;; w) launcher=$OPTARG ;; o) only=$OPTARG ;;
-    t) turn=$OPTARG faults=$OPTARG ;; p) parted=$OPTARG ;;
+    x) without=--exclude-tags=$OPTARG ;; t) turn=$OPTARG faults=$OPTARG ;; p) parted=$OPTARG ;;
     c) on_cluster=yes ;;
     # What is freed is overwritten, so that nobody who goes on with it finds what was there.
     g) export MOONPAD_GC=aggressive MALLOC_PERTURB_=165 ;; s) sanitized=yes ;; *) exit 2 ;;
@@ -132,8 +134,8 @@ run_lua() { # FILE LOG COUNTS
   MOONPAD_TURN=$(turn_of "$(name_of "$1")")
   # Never through `env lua`, which is whatever Lua the system prefers. The command line wins over
   # .busted.
-  limit "${preload[@]}" lua5.4 /usr/bin/busted --ignore-lua --cpath="$folder/?.so" -o scripts/busted_output.lua \
-    -Xoutput "$3" "$1" >"$2" 2>&1
+  limit "${preload[@]}" lua5.4 /usr/bin/busted --ignore-lua --cpath="$folder/?.so" ${without:+"$without"} \
+    -o scripts/busted_output.lua -Xoutput "$3" "$1" >"$2" 2>&1
   code=$?
   [ ! -s "$3" ] || read -r passed failed pending left <"$3"
   if [ $((passed + failed + pending)) -eq 0 ] || { [ "$code" -ne 0 ] && [ "$failed" -eq 0 ]; }; then

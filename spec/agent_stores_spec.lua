@@ -134,7 +134,7 @@ describe("in a run that is stepped,", function()
     end)
   end
 
-  it("a file that another process has locked holds up nobody but the call", function()
+  it("a file that another process has locked holds up nobody but the call #threads", function()
     local artifacts <close> = moonpad.artifactService(url, { busyTimeoutMs = TIMEOUT_MS })
     local memory <close> = moonpad.memoryService(url, { busyTimeoutMs = TIMEOUT_MS })
     local release = lock(path, folder)
@@ -175,7 +175,7 @@ describe("in a run that is stepped,", function()
     assert.equal(1, #memory:searchMemory({ appName = "app", userId = "u", query = "tea" }).memories)
   end)
 
-  it("a call under way is finished when its coroutine is closed, with all that it was given", function()
+  it("a call under way is finished when its coroutine is closed, with all that it was given #threads", function()
     local release
     do
       local artifacts = moonpad.artifactService(url, { busyTimeoutMs = TIMEOUT_MS })
@@ -213,7 +213,7 @@ describe("in a run that is stepped,", function()
     end
   end)
 
-  it("a call under way is finished when its run is cancelled, which its code is told at once", function()
+  it("a call under way is finished when its run is cancelled, which its code is told at once #threads", function()
     local artifacts <close> = moonpad.artifactService(url, { busyTimeoutMs = TIMEOUT_MS })
     local release = lock(path, folder)
     local seen
@@ -288,7 +288,7 @@ describe("in a run that is stepped,", function()
       return moonpad.runner(options)
     end
 
-    it("what its callbacks and tools ask makes the steps wait, and ends them with its answer", function()
+    it("what its callbacks and tools ask makes the steps wait, and ends them with its answer #threads", function()
       local artifacts <close> = moonpad.artifactService(url, { busyTimeoutMs = TIMEOUT_MS })
       local memory <close> = moonpad.memoryService(url, { busyTimeoutMs = TIMEOUT_MS })
       local runner = runnerOf({
@@ -316,7 +316,7 @@ describe("in a run that is stepped,", function()
       assert.same({ 0, 1 }, artifacts:versions { appName = "app", userId = "u", sessionId = "s", filename = "a" })
     end)
 
-    it("a run that is cancelled does not wait for its call, which is finished all the same", function()
+    it("a run that is cancelled does not wait for its call, which is finished all the same #threads", function()
       local artifacts <close> = moonpad.artifactService(url, { busyTimeoutMs = TIMEOUT_MS })
       local release = lock(path, folder)
       local seen

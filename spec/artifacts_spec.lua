@@ -537,7 +537,7 @@ describe("a context", function()
     assert.matches("runner.artifactService: .* a method l", err.message)
   end)
 
-  it("lets the run wait, not the program, while the file is locked", function()
+  it("lets the run wait, not the program, while the file is locked #threads", function()
     local folder = support.tmpdir()
     local path = folder .. "/test.db"
     artifacts = moonpad.artifactService("sqlite:" .. path)

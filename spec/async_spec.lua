@@ -503,7 +503,7 @@ end)
 
 -- Somebody else holds the lock of the file: what is asynchronous is under way until he lets go
 -- of it.
-describe("while a file is locked", function()
+describe("while a file is locked #threads", function()
   local service, session, folder, release
   before_each(function()
     folder = support.tmpdir()
@@ -588,7 +588,7 @@ describe("while a file is locked", function()
   end)
 end)
 
-describe("a poll on a slow store", function()
+describe("a poll on a slow store #threads", function()
   local service, session
   before_each(function()
     service = slow_store.open "slow:1:memory:"

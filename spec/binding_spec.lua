@@ -260,7 +260,7 @@ describe("handles", function()
     assert.equal("closed", failure(create, kept).code)
   end)
 
-  it("show no password", function()
+  it("show no password #databases", function()
     -- No server is there, nor such a store.
     for url, code in pairs {
       ["redis://:hunter2@127.0.0.1:1/0"] = "storage", ["mongodb://:hunter2@127.0.0.1:1/0"] = "unsupported",

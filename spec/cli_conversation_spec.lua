@@ -186,7 +186,7 @@ describe("bin/moonpad", function()
     end)
   end)
 
-  describe("with a model over HTTP", function()
+  describe("with a model over HTTP #http", function()
     local KEY = "sk-test-0123456789abcdefghij"
     local PATH = "/chat/completions"
     local web

@@ -395,7 +395,7 @@ Expert: I know.
     end)
   end or function() end)
 
-  describe("with a model over HTTP", function()
+  describe("with a model over HTTP #http", function()
     local web
 
     setup(function() web = server.start() end)

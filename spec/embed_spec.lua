@@ -85,7 +85,7 @@ describe("a host that opens few standard libraries", function()
   end)
 end)
 
-describe("examples/embed.c", function()
+describe("examples/embed.c #examples", function()
   after_each(support.cleanup)
 
   local function run(arguments)

@@ -18,7 +18,7 @@ describe("examples/game_loop.lua", function()
     return tonumber(output:match("frame +(%d+) +" .. pattern)) or error(pattern .. " is not in:\n" .. output)
   end
 
-  it("lets three villagers think at the same time, and tells its worst step", function()
+  it("lets three villagers think at the same time, and tells its worst step #native", function()
     local output, code = play "--seconds 3"
     assert.equal(0, code, output)
     assert.matches("^Night 1 in the village\n", output)
@@ -37,7 +37,7 @@ describe("examples/game_loop.lua", function()
     assert.matches("\nworst collection [%d.]+ ms", output)
   end)
 
-  it("remembers in a file what was seen before", function()
+  it("remembers in a file what was seen before #native", function()
     local file = support.quote(support.tmpdir() .. "/village.db")
     local _, code = play("--seconds 2 --db " .. file)
     assert.equal(0, code)
@@ -55,7 +55,7 @@ describe("examples/game_loop.lua", function()
     end
   end)
 
-  it("lets a model over HTTP speak for the villagers", function()
+  it("lets a model over HTTP speak for the villagers #http", function()
     local web = server.start()
     local chunk = { choices = moonpad.array { { delta = { content = "Good night." }, finish_reason = "stop" } } }
     web:script { ["/chat/completions"] = server.stream { moonpad.json.encode(chunk), "[DONE]" } }

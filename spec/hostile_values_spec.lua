@@ -310,7 +310,7 @@ describe("a hostile value", function()
     end
   end)
 
-  it("given to HTTP", function()
+  it("given to HTTP #http", function()
     local request = with { url = "http://127.0.0.1:1/", attempts = 1 }
     positions("http.request", http.request, function() return {} end)
     fields("http.request", http.request, request, [[url method headers body timeoutMs connectTimeoutMs idleTimeoutMs

@@ -152,7 +152,7 @@ support.each_store(function(open)
       expectDark(service)
     end)
 
-    it("ends a poll that waits for something else", function()
+    it("ends a poll that waits for something else #threads", function()
       local other <close> = slow_store.open "slow:0:memory:"
       local session = checks.create(other)
       local long = makeLong()
@@ -347,7 +347,7 @@ support.each_store(function(open)
   end)
 end)
 
-describe("an append under way", function()
+describe("an append under way #threads", function()
   local service
   before_each(function() service = slow_store.open "slow:0:memory:" end)
   after_each(function()

@@ -29,7 +29,7 @@ Shopper: Tea and bread are on your list.
 ]], text)
 end)
 
-describe("moonpad run", function()
+describe("moonpad run #http", function()
   local server
   setup(function() server = web.start() end)
   teardown(function() server:stop() end)

@@ -34,7 +34,7 @@ describe("models.fallback", function()
     assert.are.same({ "one", "two" }, moonpad.toTable(event.customMetadata.failedModels))
   end)
 
-  it("asks over HTTP, streamed and whole, each model by its own name", function()
+  it("asks over HTTP, streamed and whole, each model by its own name #http", function()
     local web = server.start()
     finally(function() web:stop() end)
     local whole = { choices = { { message = { role = "assistant", content = "from b" }, finish_reason = "stop" } } }
@@ -74,7 +74,7 @@ describe("models.fallback", function()
     assert.is_false(asked)
   end)
 
-  it("tells what all have failed of, where none has answered", function()
+  it("tells what all have failed of, where none has answered #http", function()
     local err = checks.raises("model", "no model has answered: one; two; three", ask,
       fallback { failing "one", fallback { failing "two", failing "three" } })
     assert.are.same({ "one", "two", "three" }, moonpad.toTable(err.failedModels))

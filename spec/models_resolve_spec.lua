@@ -87,7 +87,7 @@ describe("a model by its name", function()
     assert.are.equal(#providers.ROWS, count)
   end)
 
-  it("sends the name that the provider has for the model", function()
+  it("sends the name that the provider has for the model #http", function()
     local web = server.start()
     finally(function() web:stop() end)
     web:script { ["/v1/chat/completions"] = server.json {
@@ -218,7 +218,7 @@ describe("a model by its name", function()
     assert.matches("models.openai: OLLAMA_HOST: expected a host", lines[1], 1, true)
   end)
 
-  it("is called by its provider in errors", function()
+  it("is called by its provider in errors #http", function()
     local said = model.lua({ OLLAMA_HOST = "127.0.0.1:1" }, [[
       local instance = require("moonpad.models.resolve").model "ollama/llama3"
       local ok, err = pcall(function() for _ in instance:generate { contents = {} } do end end)
@@ -236,7 +236,7 @@ describe("a model by its name", function()
       { ok, err.message })
   end)
 
-  it("speaks to the server of the environment", function()
+  it("speaks to the server of the environment #http", function()
     local web = server.start()
     finally(function() web:stop() end)
     web:script { ["/v1/chat/completions"] = server.json {

@@ -100,7 +100,7 @@ describe("moonpad.open", function()
     raises("unsupported", "web+x.y-1:", moonpad.open, "web+x.y-1:z")
   end)
 
-  it("never repeats a password", function()
+  it("never repeats a password #databases", function()
     for _, scheme in ipairs { "redis", "postgresql", "mysql", "mongodb", "rediss", "http" } do
       for _, login in ipairs { "joe:s3cr3t@", ":s3cr3t@", "s3cr3t@", "joe:s3cr3t%40x@" } do
         -- libpq knows a parameter of this name, moonpad's own URLs do not.

@@ -110,7 +110,7 @@ describe("a child process", function()
     assert.equal("A=1\nB=x=y\nC=\n", text)
   end)
 
-  it("inherits no signal that its host ignores", function()
+  it("inherits no signal that its host ignores #native", function()
     local text = processes.lua([[
       local processCore = require "moonpad.process_core"
       local process = assert(processCore.start { command = { "/bin/grep", "-E", "SigIgn|SigBlk", "/proc/self/status" },

@@ -207,7 +207,7 @@ describe("streaming of a run", function()
     end)
   end)
 
-  describe("with a model behind HTTP", function()
+  describe("with a model behind HTTP #http", function()
     local web
     setup(function() web = server.start() end)
     teardown(function() web:stop() end)

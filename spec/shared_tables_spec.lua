@@ -258,7 +258,7 @@ describe("tables without end", function()
     return pipe:read "a"
   end
 
-  it("cost a few times the limit while they are refused", function()
+  it("cost a few times the limit while they are refused #native", function()
     assert.are.equal('limit\tstate["k"]: more than 16777216 bytes, and maxValueBytes is 16777216\n', within(200000, [[
       local service = moonpad.open "memory:"
       local session = service:createSession { appName = "app", userId = "u" }
@@ -271,7 +271,7 @@ describe("tables without end", function()
     ]]))
   end)
 
-  it("end with no_memory where there is no limit, and all works as before", function()
+  it("end with no_memory where there is no limit, and all works as before #native", function()
     local output = within(50000, [[
       local service = moonpad.open("memory:", { maxValueBytes = 0, maxEventBytes = 0, maxStateBytes = 0 })
       local session = service:createSession { appName = "app", userId = "u" }

@@ -540,7 +540,7 @@ for index, store in ipairs(STORES) do
   end)
 end
 
-describe("calls of two coroutines that are stepped", function()
+describe("calls of two coroutines that are stepped #threads", function()
   local service, session, release
   before_each(function()
     local folder = support.tmpdir()
@@ -627,7 +627,7 @@ describe("calls of two coroutines that are stepped", function()
 end)
 
 describe("an asynchronous append of a stepped run", function()
-  it("waits, without holding the thread, for those that are to fail", function()
+  it("waits, without holding the thread, for those that are to fail #threads", function()
     local service <close> = slow_store.open "slow:0:memory:"
     local session, other = checks.create(service, "s", { n = 0 }), checks.create(service, "other")
     checks.append(service, checks.get(service), { n = 2 })

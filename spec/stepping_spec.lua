@@ -50,7 +50,7 @@ end)
 
 ---- While a store is asked
 
-describe("while a store is asked", function()
+describe("while a store is asked #threads", function()
   local service
   before_each(function() service = slow_store.open "slow:0:memory:" end)
   after_each(function()

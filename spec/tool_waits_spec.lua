@@ -207,7 +207,7 @@ describe("two calls", function()
 
   toolCalls.eachWay(function(play)
     for name, wait in pairs(WAITS) do
-      describe("of which one waits by " .. name .. ":", function()
+      describe("of which one waits by " .. name .. (name:find "request" and " #http:" or ":"), function()
         local log, isOver
         before_each(function()
           log, isOver = {}, false

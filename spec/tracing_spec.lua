@@ -246,7 +246,7 @@ describe("the OTLP tracer", function()
   before_each(function() collector = servers.start() end)
   after_each(function() collector:stop() end)
 
-  it("sends many spans at once, with the headers that it was given", function()
+  it("sends many spans at once, with the headers that it was given #http", function()
     collector:script { ["/v1/traces"] = servers.json "{}" }
     local tracer <close> = moonpad.tracing.otlp {
       url = collector.url .. "/v1/traces", headers = { Authorization = "Bearer x" }, serviceName = "shop",
@@ -261,7 +261,7 @@ describe("the OTLP tracer", function()
     assert.are.equal("shop", body.resourceSpans[1].resource.attributes[1].value.stringValue)
   end)
 
-  it("drops and counts what a collector does not take, and holds up nobody", function()
+  it("drops and counts what a collector does not take, and holds up nobody #http", function()
     collector:script { ["/v1/traces"] = servers.json("no", { status = 400 }) }
     local tracer <close> = moonpad.tracing.otlp { url = collector.url .. "/v1/traces" }
     ask(agent, tracer)
@@ -278,7 +278,7 @@ describe("the OTLP tracer", function()
     assert.are.equal(30, down:dropped())
   end)
 
-  it("sends large contents in several pieces, and bounds what waits", function()
+  it("sends large contents in several pieces, and bounds what waits #http", function()
     collector:script { ["/v1/traces"] = { servers.json "{}", servers.json "{}", servers.json "{}", servers.json "{}" } }
     local tracer <close> = moonpad.tracing.otlp { url = collector.url .. "/v1/traces", content = true }
     for index = 1, 6 do ask(agent, tracer, ("x"):rep(200000), "s" .. index) end
@@ -292,7 +292,7 @@ describe("the OTLP tracer", function()
     assert.are.equal(18, spans)
   end)
 
-  it("takes nothing after it was closed", function()
+  it("takes nothing after it was closed #http", function()
     collector:script { ["/v1/traces"] = servers.json "{}" }
     local tracer = moonpad.tracing.otlp { url = collector.url .. "/v1/traces" }
     ask(agent, tracer)

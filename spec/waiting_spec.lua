@@ -46,7 +46,8 @@ end
 
 describe("waiting in a run", function()
   for name, wait in pairs(waits) do
-    it(name .. " in a coroutine of one's own is an error, and nothing reaches that coroutine's owner", function()
+    local what = name .. ((name:find "^job:" or name:find "request") and " #http" or "")
+    it(what .. " in a coroutine of one's own is an error, and nothing reaches that coroutine's owner", function()
       local got
       local events = runCustom(function(context)
         local generator = coroutine.wrap(function()
@@ -74,7 +75,7 @@ describe("waiting in a run", function()
     assert.same({ "beside", "done" }, order)
   end)
 
-  it("blocks where Lua cannot yield; an event cannot go out from there", function()
+  it("blocks where Lua cannot yield; an event cannot go out from there #http", function()
     local waited, refused = {}, {}
     runCustom(function(context)
       for name, wait in pairs(waits) do
@@ -98,10 +99,13 @@ end)
 describe("waiting outside of a run", function()
   it("sleeps", function()
     assert.equal("done", testing.toolContext():await(countdown(3)))
+  end)
+
+  it("of a request sleeps #http", function()
     assert.is_nil(request():wait())
   end)
 
-  it("of a request yields in a coroutine, also between the steps of a run", function()
+  it("of a request yields in a coroutine, also between the steps of a run #http", function()
     local job, turns = request(), 0
     local thread = coroutine.wrap(function()
       job:wait()

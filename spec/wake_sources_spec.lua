@@ -68,7 +68,7 @@ describe("a wait", function()
     assert.equal("", source.heard)
   end)
 
-  it("ends for a transfer while a child is silent, and the other way round", function()
+  it("ends for a transfer while a child is silent, and the other way round #http", function()
     server = web.start()
     server:script { ["/a"] = { held = true, body = "there" } }
     source = childSource "read line; echo hello; cat"
