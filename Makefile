@@ -13,6 +13,7 @@
 BUILD ?= build
 CFLAGS ?= -O2 -g
 SANITIZE ?=
+PTHREAD ?= -pthread
 WERROR ?=
 JOBS ?= $(shell nproc 2>/dev/null || echo 2)
 LUA ?= lua5.4
@@ -44,8 +45,8 @@ WARNINGS := -Wall -Wextra -Wshadow -Wconversion $(if $(WINDOWS),-Wno-float-conve
             $(if $(WERROR),-Werror)
 SANITIZER := $(if $(SANITIZE),-fsanitize=$(SANITIZE) -fno-omit-frame-pointer -fno-sanitize-recover=all)
 COMPILE = $(CC) -std=c11 -D_POSIX_C_SOURCE=200809L -Iinclude -Isrc $(MODULE_CFLAGS) $(CPPFLAGS) \
-          $(if $(WINDOWS),-DMOONPAD_EXPORTS,-fPIC -fvisibility=hidden) -pthread $(WARNINGS) $(SANITIZER) $(CFLAGS)
-LINK = $(CC) -pthread $(SANITIZER) $(CFLAGS) $(LDFLAGS)
+          $(if $(WINDOWS),-DMOONPAD_EXPORTS,-fPIC -fvisibility=hidden) $(PTHREAD) $(WARNINGS) $(SANITIZER) $(CFLAGS)
+LINK = $(CC) $(PTHREAD) $(SANITIZER) $(CFLAGS) $(LDFLAGS)
 LIBS := -lsqlite3 $(if $(WINDOWS),-lws2_32 -lbcrypt,-lpthread -lm)
 
 # Asked for only when something is built: `make deps` may not have run yet. `make lib` does without.
@@ -579,13 +580,13 @@ $(BUILD)/spec/fuzz/fuzz_request: private LIBS += $(SERVER_LIBS)
 $(BUILD)/examples/tavern: examples/tavern.c $(BUILD)/libmoonpad_lua.a $(BUILD)/libmoonpad.a
 	@mkdir -p $(@D)
 	$(say) LINK $@
-	$(Q)$(CC) -std=c11 -Iinclude $(LUA_CFLAGS) -pthread $(WARNINGS) $(SANITIZER) $(CFLAGS) -Wl,-E -o $@ $< \
+	$(Q)$(CC) -std=c11 -Iinclude $(LUA_CFLAGS) $(PTHREAD) $(WARNINGS) $(SANITIZER) $(CFLAGS) -Wl,-E -o $@ $< \
 		$(BUILD)/libmoonpad_lua.a $(BUILD)/libmoonpad.a $(LUA_LIBS) $(LIBS)
 
 $(BUILD)/examples/%: examples/%.c $(BUILD)/libmoonpad.a
 	@mkdir -p $(@D)
 	$(say) LINK $@
-	$(Q)$(CC) -std=c11 -D_POSIX_C_SOURCE=200809L -Iinclude -pthread $(WARNINGS) $(SANITIZER) $(CFLAGS) -o $@ $< \
+	$(Q)$(CC) -std=c11 -D_POSIX_C_SOURCE=200809L -Iinclude $(PTHREAD) $(WARNINGS) $(SANITIZER) $(CFLAGS) -o $@ $< \
 		$(BUILD)/libmoonpad.a $(LIBS)
 
 # ---- Installation ----

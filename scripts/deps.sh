@@ -23,7 +23,7 @@ if [ "${1:-}" = check ]; then
 fi
 if [ "${1:-}" = platforms ]; then
   packages="$packages musl-tools gcc-arm-linux-gnueabihf libc6-dev-armhf-cross gcc-s390x-linux-gnu \
-    libc6-dev-s390x-cross qemu-user gcc-mingw-w64-x86-64-posix wine64 wine"
+    libc6-dev-s390x-cross qemu-user gcc-mingw-w64-x86-64-posix wine64 wine emscripten"
   command -v npm >/dev/null || packages="$packages npm"
 fi
 

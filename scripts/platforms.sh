@@ -5,8 +5,9 @@
 # minutes.
 #   BUILD=build JOBS=2 scripts/platforms.sh [NAME...]
 # Names: no-threads (this machine, MOONPAD_NO_THREADS), musl (this machine, static), armhf (32
-# bits), s390x (big-endian), mingw (Windows, by wine, C tests alone); without names all of them.
-# Then each reads the SQLite file that each wrote.
+# bits), s390x (big-endian), mingw (Windows, by wine, C tests alone), wasm (WebAssembly, by node,
+# C tests alone), wasm-asan (the same with AddressSanitizer); without names all of them. All trap at
+# what C leaves undefined. Then each reads the SQLite file that each wrote.
 set -u
 cd "$(dirname "$0")/.." || exit 1
 
@@ -38,14 +39,15 @@ WITHOUT_TAGS=http,server,databases,examples
 # What tells the platforms apart: compiler, flags, what runs a program, and what is left out, with
 # the reason.
 platform() { # NAME
+  # These are about threads, or wait for a worker to begin.
+  local about_threads="test_lua_threads test_queued_plans test_service_locks test_tasks test_threads"
   cc=gcc ar=ar cppflags="" ldflags=-static launcher="" left_out="" port=() libs="-lsqlite3 -lpthread -lm"
-  specs=yes tags_left_out=$WITHOUT_TAGS specs_left_out=$WITHOUT_SPECS
+  specs=yes tags_left_out=$WITHOUT_TAGS specs_left_out=$WITHOUT_SPECS pthread=-pthread sanitize=undefined
   case $1 in
     no-threads)
       cppflags=-DMOONPAD_NO_THREADS
-      # They are about threads, or wait for what a worker does meanwhile: #threads.
-      left_out="test_lua_threads test_queued_plans test_service_locks test_tasks test_threads"
-      tags_left_out=$tags_left_out,threads specs_left_out="$specs_left_out locked_file_spec"
+      # What waits for what a worker does meanwhile: #threads.
+      left_out=$about_threads tags_left_out=$tags_left_out,threads specs_left_out="$specs_left_out locked_file_spec"
       ;;
     musl)
       cc=musl-gcc
@@ -79,6 +81,27 @@ platform() { # NAME
       left_out="test_fork test_migration test_process test_queue test_sqlite test_sqlite_life test_sqlite_files \
         test_service_locks test_old_events test_agent_faults test_faults_disk test_faults_memory"
       ;;
+    wasm | wasm-asan)
+      # With -pthread it would build for another machine, which has threads.
+      cc=emcc ar=emar launcher=node pthread="" specs=""
+      # Without the second, cmocka.h has a uintptr_t of its own.
+      cppflags="-DMOONPAD_NO_THREADS -D_UINTPTR_T_DEFINED"
+      # The files are this machine's. Newer releases of node would be asked for the program's file by
+      # its URL, which is none, were it not compiled at once.
+      ldflags="-sENVIRONMENT=node -sNODERAWFS=1 -sWASM_ASYNC_COMPILATION=0 -sALLOW_MEMORY_GROWTH=1 \
+        -sEXIT_RUNTIME=1 --pre-js spec/platforms/wasm.js"
+      # AddressSanitizer cannot be linked with all symbols exported.
+      libs="$libs -Wl,--no-export-dynamic"
+      # emcc runs JavaScript of Debian's, which only Debian's node finds by itself.
+      export NODE_PATH=${NODE_PATH:-/usr/share/nodejs}
+      # There are no threads at all, nor child processes. Some tests of others are skipped.
+      left_out="$about_threads test_run_again test_fork test_process"
+      if [ "$1" = wasm-asan ]; then
+        sanitize=address,undefined
+        # It does not see there that longjmp leaves functions.
+        cppflags="$cppflags -mllvm -asan-stack=0"
+      fi
+      ;;
     *) echo "$1: no such platform" >&2; exit 2 ;;
   esac
 }
@@ -99,8 +122,8 @@ build_libraries() {
   cp "$sources"/sqlite/sqlite3.h "$sources"/cmocka/include/*.h "$lua"/{lua,luaconf,lualib,lauxlib}.h include &&
     $cc -O1 -DSQLITE_ENABLE_FTS5 -DSQLITE_OMIT_LOAD_EXTENSION -c "$sources/sqlite/sqlite3.c" &&
     $ar rcs lib/libsqlite3.a sqlite3.o &&
-    $cc -O1 -w -DHAVE_SIGNAL_H -DHAVE_MALLOC_H -DHAVE_INTTYPES_H $posix -D_GNU_SOURCE -DHAVE_STRUCT_TIMESPEC \
-      -DHAVE_CLOCK_REALTIME -DHAVE_GCC_THREAD_LOCAL_STORAGE -Iinclude -c "$sources/cmocka/src/cmocka.c" &&
+    $cc -O1 -w $cppflags -DHAVE_SIGNAL_H -DHAVE_MALLOC_H -DHAVE_INTTYPES_H $posix -D_GNU_SOURCE \
+      -DHAVE_STRUCT_TIMESPEC -DHAVE_CLOCK_REALTIME -DHAVE_GCC_THREAD_LOCAL_STORAGE -Iinclude -c "$sources/cmocka/src/cmocka.c" &&
     $ar rcs lib/libcmocka.a cmocka.o &&
     mkdir -p lua && cd lua && $cc -O1 $lua_posix "$lua_path" -c "$lua"/l*.c && rm -f luac.o &&
     $ar rcs ../lib/liblua.a ./*.o
@@ -127,12 +150,14 @@ make_tests() {
   # Tests print sizes with %zu, which mingw warns of.
   local werror=1
   [ "$launcher" != wine ] || werror=""
-  make -k -j"$JOBS" BUILD="$out" CC="$cc" AR="$ar" WERROR="$werror" WITHOUT_SERVERS=1 CFLAGS="-O1 -g" \
+  make -k -j"$JOBS" BUILD="$out" CC="$cc" AR="$ar" WERROR="$werror" WITHOUT_SERVERS=1 PTHREAD="$pthread" \
+    SANITIZE="$sanitize" CFLAGS="-O1 -g -fsanitize-undefined-trap-on-error" \
     CPPFLAGS="-I$root/include $cppflags" LDFLAGS="-L$root/lib $ldflags" LUA_CFLAGS="-I$root/include" \
     LUA_LIBS="${specs:+-lmodules} -llua" CURL_LIBS= SERVER_LIBS= EDITLINE_LIBS= POSTGRES_LIBS= MYSQL_LIBS= REDIS_LIBS= \
     SKIPPED_TESTS="$left_out" LIBS="$libs" "${port[@]}" "$out/libmoonpad.a" test-programs \
     ${specs:+"$out/lua5.4"} &&
-    $cc -std=c11 -O1 -Wall -Wextra -Werror $cppflags -Iinclude -I"$root/include" -L"$root/lib" $ldflags \
+    $cc -std=c11 -O1 -Wall -Wextra -Werror "-fsanitize=$sanitize" -fsanitize-undefined-trap-on-error \
+      $cppflags -Iinclude -I"$root/include" -L"$root/lib" $ldflags \
       -o "$out/exchange" spec/platforms/exchange.c "$out/libmoonpad.a" $libs
 }
 
@@ -172,11 +197,11 @@ run_platform() { # NAME
     echo "0 1 0" >"$results/platforms-$1.count"
     return 1
   fi
-  # Where programs have a suffix, those without one are what tests are called.
+  # On Windows programs have a suffix: those without one are what tests are called.
   for program in "$out"/*.exe "$out"/spec/c/*.exe; do [ ! -e "$program" ] || ln -sf "$program" "${program%.exe}"; done
   # shellcheck disable=SC2086 # a list of words
   # What was built before it was left out is still there.
-  programs=$(cd "$out/spec/c" && printf '%s\n' test_* | grep -v '[.]exe$' |
+  programs=$(cd "$out/spec/c" && printf '%s\n' test_* | grep -vE '[.](exe|wasm)$' |
     grep -vwE "$(echo $left_out none | tr ' ' '|')" | tr '\n' ' ')
   scripts/run_tests.sh -b "$out" -r "$results" -l "platforms-$1" ${launcher:+-w "$launcher"} -o "$programs" c
   # shellcheck disable=SC2086 # a list of words
@@ -209,7 +234,7 @@ exchange() { # NAMES...
 }
 
 names=("$@")
-[ ${#names[@]} -gt 0 ] || names=(no-threads musl armhf s390x mingw)
+[ ${#names[@]} -gt 0 ] || names=(no-threads musl armhf s390x mingw wasm wasm-asan)
 rm -f "$results"/platforms-*
 for name in "${names[@]}"; do platform "$name"; done
 get_sources || { echo "The sources of the libraries could not be had: nothing was built."; exit 1; }

@@ -10,4 +10,11 @@
     if (!MP_HAS_THREADS) skip();                                                                                       \
   } while (0)
 
+/* The same for one that a build without threads runs, on a system that has some. */
+#if defined(__EMSCRIPTEN__)
+#define NEEDS_SYSTEM_THREADS() skip()
+#else
+#define NEEDS_SYSTEM_THREADS() ((void)0)
+#endif
+
 #endif

@@ -8,6 +8,7 @@
 #include "fault_steps.h"
 #include "lua/async/store_call.h"
 #include "lua_support.h"
+#include "needs_threads.h"
 
 int luaopen_moonpad_agent_stores_core(lua_State *L);
 
@@ -195,6 +196,7 @@ static void *release_lock(void *db) {
 
 /* What it was given is stored all the same. */
 static void test_a_state_that_is_closed_waits_for_its_calls(void **state) {
+  NEEDS_SYSTEM_THREADS();
   const sqlite_files *files = *state;
   static const char *const ways[] = {
       "local text = ('x'):rep(5000) begin(function() files:save('app', 'ann', 's', 'f', text) end) assert(step())",

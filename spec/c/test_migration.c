@@ -15,6 +15,7 @@
 #include "counting_allocator.h"
 #include "fault_steps.h"
 #include "faulty_vfs.h"
+#include "needs_processes.h"
 #include "sqlite_memory.h"
 #include "sqlite_support.h"
 
@@ -377,6 +378,7 @@ static bool kill_once(const sqlite_files *files, const old_file *file, long n) {
 }
 
 static void test_killed_at_every_step(void **state) {
+  NEEDS_PROCESSES();
   sqlite_files *files = *state;
   for (size_t i = 0; i < HARMED_FILES; i++) {
     size_t found[3] = {0, 0, 0};

@@ -1,4 +1,5 @@
 /* Completion queues: where what is asynchronous completes. */
+#include "needs_processes.h"
 #include "needs_threads.h"
 #include "service_support.h"
 
@@ -225,6 +226,7 @@ static void test_a_descriptor_is_readable_while_a_poll_has_something_to_do(void 
 }
 
 static void test_without_a_descriptor_there_is_an_error(void **state) {
+  NEEDS_PROCESSES();
   host *self = *state;
   struct rlimit limit, none;
   int fd = 7;

@@ -9,6 +9,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "needs_processes.h"
 #include "sqlite_support.h"
 #include "store_support.h"
 
@@ -213,6 +214,7 @@ static int open_as_nobody(sqlite_files *files, const char *message) {
 }
 
 static void test_permissions(void **state) {
+  NEEDS_PROCESSES();
   sqlite_files *files = *state;
   folder_close(folder_open(files));
   assert_int_equal(chmod(files->folder, 0777), 0);

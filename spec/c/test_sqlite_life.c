@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "base/error.h"
+#include "needs_processes.h"
 #include "needs_threads.h"
 #include "sqlite_support.h"
 #include "store/sqlite/sqlite.h"
@@ -65,6 +66,7 @@ static void race(sqlite_files *files, const char *const session_ids[PROCESSES]) 
 }
 
 static void test_processes_create_and_append(void **state) {
+  NEEDS_PROCESSES();
   sqlite_files *files = *state;
   static const char *const one_session[PROCESSES] = {"s", "s", "s", "s"};
   static const char *const sessions[PROCESSES] = {"a", "b", "c", "d"};
@@ -95,6 +97,7 @@ static void append_until_killed(sqlite_files *files, int report) {
 }
 
 static void test_killed_while_appending(void **state) {
+  NEEDS_PROCESSES();
   sqlite_files *files = *state;
   int64_t reported = 0;
   for (int round = 0; round < 12; round++) {
@@ -136,6 +139,7 @@ static void limit_files(rlim_t bytes) {
 }
 
 static void test_full_disk(void **state) {
+  NEEDS_PROCESSES();
   sqlite_files *files = *state;
   appender one = {files->env, "s", 1, 0, 5000, false};
   mp_store *store = folder_open(files);
@@ -506,6 +510,7 @@ static void write_by_two_services(sqlite_files *files, moonpad_durability durabi
 }
 
 static void test_wal_starts_over_while_several_write(void **state) {
+  NEEDS_SYSTEM_THREADS();
   write_by_two_services(*state, MOONPAD_DURABILITY_NORMAL);
   write_by_two_services(*state, MOONPAD_DURABILITY_FULL);
 }

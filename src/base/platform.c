@@ -98,15 +98,24 @@ bool mp_system_random(unsigned char *bytes, size_t length) {
 #endif
 }
 
+static bool wipe_on_fork(void *pages, size_t size) {
+#if defined(__EMSCRIPTEN__)
+  /* Nothing forks there. */
+  (void)pages, (void)size;
+  return true;
+#elif defined(MADV_WIPEONFORK)
+  return madvise(pages, size, MADV_WIPEONFORK) == 0;
+#else
+  (void)pages, (void)size;
+  return false;
+#endif
+}
+
 void *mp_map_wiped_on_fork(size_t size) {
-#if defined(MADV_WIPEONFORK)
   void *pages = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (pages == MAP_FAILED) return NULL;
-  if (madvise(pages, size, MADV_WIPEONFORK) == 0) return pages;
+  if (wipe_on_fork(pages, size)) return pages;
   munmap(pages, size);
-#else
-  (void)size;
-#endif
   return NULL;
 }
 

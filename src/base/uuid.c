@@ -19,15 +19,15 @@ static void write_uuid(const unsigned char bytes[16], char out[MP_UUID_BYTES]) {
   out[8] = out[13] = out[18] = out[23] = '-';
 }
 
-static void mark(unsigned char bytes[16], unsigned version) {
-  bytes[6] = (unsigned char)((bytes[6] & 0x0Fu) | version << 4);
+static void mark_variant(unsigned char bytes[16]) {
   bytes[8] = (unsigned char)((bytes[8] & 0x3Fu) | 0x80u);
 }
 
 void mp_uuid4(mp_env *env, char out[MP_UUID_BYTES]) {
   unsigned char bytes[16];
   mp_random(env, bytes);
-  mark(bytes, 4);
+  bytes[6] = (unsigned char)((bytes[6] & 0x0Fu) | 0x40u);
+  mark_variant(bytes);
   write_uuid(bytes, out);
 }
 
@@ -44,9 +44,8 @@ void mp_uuid7(mp_env *env, double now, char out[MP_UUID_BYTES]) {
     milliseconds = (uint64_t)exact;
     fraction = (unsigned)((exact - (double)milliseconds) * 4096.0);
   }
-  for (size_t i = 0; i < 6; i++) bytes[i] = (unsigned char)(milliseconds >> (40 - 8 * i));
-  bytes[6] = (unsigned char)(fraction >> 8);
-  bytes[7] = (unsigned char)fraction;
-  mark(bytes, 7);
+  uint64_t head = milliseconds << 16 | 0x7000u | fraction;
+  for (size_t i = 0; i < 8; i++) bytes[i] = (unsigned char)(head >> (56 - 8 * i));
+  mark_variant(bytes);
   write_uuid(bytes, out);
 }

@@ -174,6 +174,7 @@ moonpad_status mp_sqlite_open(mp_env *env, moonpad_string rest, const moonpad_op
   if (status != MOONPAD_OK) return status;
   mp_sqlite *opened = new_store(env, path, options);
   if (opened == NULL) return mp_no_memory(error);
+  mp_sqlite_prepare_system();
   status = open_file(opened, error);
   if (status == MOONPAD_OK) {
     *store = &opened->base;

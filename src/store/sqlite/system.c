@@ -20,6 +20,25 @@
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
+/*
+** SQLite maps PATH-shm by pages of 64 KB, which Emscripten has, and unmaps half of each, upon which
+** Emscripten unmaps nothing: each closing would cost that memory. With smaller pages the two are
+** the same.
+*/
+#if defined(__EMSCRIPTEN__)
+#include <sqlite3.h>
+
+static int page_size(void) {
+  return 4096;
+}
+
+void mp_sqlite_prepare_system(void) {
+  sqlite3_vfs *vfs = sqlite3_vfs_find("unix");
+  if (vfs != NULL) vfs->xSetSystemCall(vfs, "getpagesize", (sqlite3_syscall_ptr)page_size);
+}
+#else
+void mp_sqlite_prepare_system(void) {}
+#endif
 
 /*
 ** Not `stat`, which reads the times as well: Linux then gives the next write to the file a
@@ -53,7 +72,12 @@ bool mp_sqlite_is_absent(int number) {
 }
 
 int mp_sqlite_denied(const char *path, bool is_folder) {
-  return faccessat(AT_FDCWD, path, is_folder ? W_OK | X_OK : W_OK, AT_EACCESS) == 0 ? 0 : errno;
+#if defined(__EMSCRIPTEN__)
+  const int as_who = 0; /* there is one user */
+#else
+  const int as_who = AT_EACCESS;
+#endif
+  return faccessat(AT_FDCWD, path, is_folder ? W_OK | X_OK : W_OK, as_who) == 0 ? 0 : errno;
 }
 
 char *mp_sqlite_last_slash(const char *path) {
@@ -70,9 +94,9 @@ static bool is_later(struct timespec a, struct timespec b) {
   return a.tv_sec != b.tv_sec ? a.tv_sec > b.tv_sec : a.tv_nsec > b.tv_nsec;
 }
 
-/* Getting the path sets the file's ctime. */
+/* Getting the path sets the file's ctime. Emscripten has times in whole seconds. */
 bool mp_sqlite_written_since(const char *written, const char *placed) {
-#if defined(__APPLE__)
+#if defined(__APPLE__) || defined(__EMSCRIPTEN__)
   (void)is_later;
   (void)written;
   (void)placed;
@@ -121,6 +145,8 @@ void mp_sqlite_remove_file(const char *path) {
 #include <stdlib.h>
 
 #include "base/platform.h"
+
+void mp_sqlite_prepare_system(void) {}
 
 static int last_error(void) {
   DWORD number = GetLastError();

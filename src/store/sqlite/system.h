@@ -9,6 +9,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
+/* Tells SQLite what it has to know of the system before it opens a file. May be repeated. */
+void mp_sqlite_prepare_system(void);
+
 /* Two paths with equal device and number name the same file. */
 typedef struct mp_sqlite_identity {
   uint64_t device;
