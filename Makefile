@@ -298,10 +298,11 @@ $(BUILD)/lua_sources.c: scripts/embed_lua.lua $(LUA_FILES) FORCE
 
 # ---- Two files for hosts that take moonpad into their own build: docs/embedding.md ----
 
-# Artifacts and memories, which elsewhere are a module of their own, are inside the second.
+# Artifacts and memories, which elsewhere are a module of their own, are inside the second; so is
+# HTTP for a page. What is there under a condition comes last: all that it includes is there before.
 $(BUILD)/amalgamation/moonpad.c: $(LIBRARY_SOURCES)
 $(BUILD)/amalgamation/moonpad_lua.c: $(MODULE_SOURCES) $(BUILD)/lua_sources.c \
-	$(filter-out %/lua_server_module.c,$(AGENT_STORES_SOURCES))
+	$(filter-out %/lua_server_module.c,$(AGENT_STORES_SOURCES)) src/http/module.c src/fetch/client.c
 $(BUILD)/amalgamation/%.c: scripts/amalgamate.lua $(HEADERS) $(BUILD)/sources
 	@mkdir -p $(@D)
 	$(say) JOIN $@

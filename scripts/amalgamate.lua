@@ -261,6 +261,9 @@ local HEAD = [[
 #if !defined(MOONPAD_NO_SQLITE)
 #define MOONPAD_AGENT_STORES_INSIDE
 #endif
+#if defined(__EMSCRIPTEN__)
+#define MOONPAD_HTTP_INSIDE
+#endif
 /* What the system's headers show of themselves. */
 #if !defined(_GNU_SOURCE)
 #define _GNU_SOURCE
@@ -289,13 +292,20 @@ local function head()
 end
 
 local parts = { head() }
-local isSqlite = false
--- All of artifacts and memories is in SQLite, too.
-local function guardSqlite(path)
-  local isNow = path:find("store/sqlite/", 1, true) ~= nil or path:find("agent_stores/", 1, true) ~= nil
-  if isNow == isSqlite then return end
-  isSqlite = isNow
-  parts[#parts + 1] = isNow and "\n#if !defined(MOONPAD_NO_SQLITE)\n" or "\n#endif\n"
+
+-- What is there under a condition. All of artifacts and memories is in SQLite, too.
+local SQLITE, PAGE = "!defined(MOONPAD_NO_SQLITE)", "defined(MOONPAD_HTTP_INSIDE)"
+local CONDITIONS = {
+  ["src/store/sqlite/"] = SQLITE, ["src/agent_stores/"] = SQLITE, ["src/http/"] = PAGE, ["src/fetch/"] = PAGE,
+}
+
+local condition
+local function guard(folder)
+  local wanted = CONDITIONS[folder]
+  if wanted == condition then return end
+  if condition then parts[#parts + 1] = "\n#endif\n" end
+  if wanted then parts[#parts + 1] = ("\n#if %s\n"):format(wanted) end
+  condition = wanted
 end
 
 for _, source in ipairs(sources) do
@@ -303,13 +313,13 @@ for _, source in ipairs(sources) do
   for name in pairs(source.names) do
     if owners[name] > 1 or SYSTEM[name] then renamed[name] = name .. suffixOf(source.path) end
   end
-  guardSqlite(source.path)
+  guard(source.path:match "^.*/")
   local text = rename(source.tokens, renamed)
   parts[#parts + 1] = ("\n/* ==== %s ==== */\n\n"):format(source.path:gsub("^.*src/", "src/"))
   parts[#parts + 1] = expand(text)
   parts[#parts + 1] = undefineMacros(text)
 end
-guardSqlite("")
+guard(nil)
 
 local file <close> = assert(io.open(output, "wb"))
 assert(file:write(table.concat(parts)))

@@ -226,6 +226,10 @@ void mp_http_client_free(mp_http_client *client) {
 
 /* ---- For the owner ---- */
 
+bool mp_http_can_be_awaited(void) {
+  return true;
+}
+
 mp_http_request *mp_http_start(mp_http_client *client, const mp_http_options *options, mp_http_failure *failure,
                                const char **message) {
   *failure = MP_HTTP_CLOSED;

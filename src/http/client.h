@@ -8,6 +8,8 @@
 ** Arrows: module -> client -> request -> client_state and library -> base. Nothing of the core uses
 ** http/, and http/ uses nothing of the core but base/.
 **
+** fetch/client.c implements this header and request.h for a page, in a browser.
+**
 ** One thread per client does all the work, because even libcurl's non-blocking calls take their
 ** time: loading the certificates of a system before the first secured connection takes 50 ms, which
 ** is three frames of a game. The thread fills buffers; the owner reads them when it likes.
@@ -29,11 +31,18 @@ mp_http_client *mp_http_client_new(void);
 */
 void mp_http_client_free(mp_http_client *client);
 
+/*
+** Does anything come in while the owner waits in a call? Not in a page: there a call must return
+** first.
+*/
+bool mp_http_can_be_awaited(void);
+
 /* Counts everything that happens to the requests. The same number again: nothing is new. */
 uint64_t mp_http_activity(mp_http_client *client);
 /*
 ** Readable when something has happened since mp_http_drain was last called; for loops that wait for
-** descriptors. It is the client's, which closes it. -1: the client belongs to another process.
+** descriptors. It is the client's, which closes it. -1: the client belongs to another process, or
+** is that of a page.
 */
 int mp_http_descriptor(const mp_http_client *client);
 /* The same number as mp_http_activity; until something else happens, the descriptor rests. */

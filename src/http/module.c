@@ -1,7 +1,8 @@
 /*
 ** The Lua module `moonpad.http_core`: clients and requests as userdata. It is a library of its own,
-** so that the core needs no libcurl. Failures come back as nil, message, kind; only wrong arguments
-** raise. What people use is lua/moonpad/http.
+** so that the core needs no libcurl; for a page, whose client needs none (fetch/client.c), it is
+** inside. Failures come back as nil, message, kind; only wrong arguments raise. What people use is
+** lua/moonpad/http.
 */
 #include <lauxlib.h>
 #include <limits.h>
@@ -26,8 +27,8 @@ typedef struct request_handle {
 /* ---- Results ---- */
 
 static const char *kind_name(mp_http_failure failure) {
-  static const char *const names[] = {"none",    "address",  "resolve", "connect",   "tls",
-                                      "timeout", "transfer", "limit",   "no_memory", "closed"};
+  static const char *const names[] = {"none",     "address", "resolve",   "connect", "tls",      "timeout",
+                                      "transfer", "limit",   "no_memory", "closed",  "redirect", "unsupported"};
   return names[failure];
 }
 
@@ -71,8 +72,8 @@ static int client_close(lua_State *L) {
 }
 
 /*
-** client:descriptor() -> readable when something has happened since drain(); nil in a forked
-** process, whose client it is not
+** client:descriptor() -> readable when something has happened since drain(); nil in a page, and in
+** a forked process, whose client it is not
 */
 static int client_descriptor(lua_State *L) {
   int fd = mp_http_descriptor(check_client(L));
@@ -335,9 +336,11 @@ int luaopen_moonpad_http_core(lua_State *L) {
   luaL_checkversion(L);
   make_type(L, CLIENT_TYPE, client_methods, client_close);
   make_type(L, REQUEST_TYPE, request_methods, request_close);
-  lua_createtable(L, 0, 1);
+  lua_createtable(L, 0, 3);
   lua_pushcfunction(L, client_new);
   lua_setfield(L, -2, "client");
+  lua_pushboolean(L, mp_http_can_be_awaited());
+  lua_setfield(L, -2, "canBeAwaited");
   lua_pushcfunction(L, prepare);
   lua_setfield(L, -2, "prepare");
   return 1;

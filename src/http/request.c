@@ -324,7 +324,7 @@ int64_t mp_http_retry_after(const mp_http_request *request) {
   return request->retry_after;
 }
 
-moonpad_string mp_http_headers(const mp_http_request *request) {
+moonpad_string mp_http_headers(mp_http_request *request) {
   return mp_buffer_text(&request->headers);
 }
 

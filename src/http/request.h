@@ -20,7 +20,9 @@ typedef enum mp_http_failure {
   MP_HTTP_TRANSFER, /* the connection broke, or what came over it is not HTTP */
   MP_HTTP_LIMIT,    /* more header bytes than a client should accept */
   MP_HTTP_NO_MEMORY,
-  MP_HTTP_CLOSED /* the client was closed, or cannot be used any more */
+  MP_HTTP_CLOSED,      /* the client was closed, or cannot be used any more */
+  MP_HTTP_REDIRECT,    /* of a page alone: it is not told where to */
+  MP_HTTP_UNSUPPORTED, /* of a page alone: a request that it cannot send */
 } mp_http_failure;
 
 /* Everything is copied. Times are in milliseconds, 0 for none. */
@@ -47,7 +49,7 @@ long mp_http_status(mp_http_request *request);
 */
 int64_t mp_http_retry_after(const mp_http_request *request);
 /* The headers of the final answer, once there is a status: name, NUL, value, NUL, name, ... */
-moonpad_string mp_http_headers(const mp_http_request *request);
+moonpad_string mp_http_headers(mp_http_request *request);
 
 /* What has arrived and has not been consumed yet. Valid until it is consumed. */
 moonpad_string mp_http_unread(mp_http_request *request);

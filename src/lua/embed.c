@@ -12,6 +12,10 @@
 #if defined(MOONPAD_AGENT_STORES_INSIDE)
 int luaopen_moonpad_agent_stores_core(lua_State *L);
 #endif
+/* In a page. */
+#if defined(MOONPAD_HTTP_INSIDE)
+int luaopen_moonpad_http_core(lua_State *L);
+#endif
 
 /* ---- The module with its Lua files compiled in ---- */
 
@@ -47,6 +51,10 @@ int luaopen_moonpad(lua_State *L) {
 #if defined(MOONPAD_AGENT_STORES_INSIDE)
   lua_pushcfunction(L, luaopen_moonpad_agent_stores_core);
   preload(L, "moonpad.agent_stores_core");
+#endif
+#if defined(MOONPAD_HTTP_INSIDE)
+  lua_pushcfunction(L, luaopen_moonpad_http_core);
+  preload(L, "moonpad.http_core");
 #endif
   const mp_lua_source *facade = NULL;
   for (const mp_lua_source *source = mp_lua_sources; source->module != NULL; source++) {

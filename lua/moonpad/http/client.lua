@@ -7,6 +7,9 @@ local driver = {}
 -- Made when it is first needed. Collected with the Lua state, which breaks off what is under way.
 local client
 
+-- In a page nothing comes in before Lua has returned to it.
+local canBeAwaited = true
+
 -- Jobs that are not over. Weak: a job that nobody holds any more is broken off.
 local jobs = setmetatable({}, { __mode = "k" })
 
@@ -27,9 +30,10 @@ end
 
 local function theClient()
   if client then return client end
-  local made, message = loadModule().client()
+  local module = loadModule()
+  local made, message = module.client()
   if not made then core.error("no_memory", "the HTTP client could not be made: " .. message) end
-  client = made
+  client, canBeAwaited = made, module.canBeAwaited
   return client
 end
 
@@ -126,6 +130,9 @@ end
 function source.prepare(_, readable)
   -- What came in while others were stepped is news to those that were stepped before.
   if driver.activity() ~= seen then return 0 end
+  if not canBeAwaited and source.isActive() then
+    core.error("unsupported", "HTTP in a page: nothing comes in while Lua waits. Step the run once a frame, or yield")
+  end
   readable[#readable + 1] = client and client:descriptor()
   return untilNextRetry()
 end

@@ -1,5 +1,5 @@
---- HTTP without blocking: one client per Lua state, with a thread of its own. The requests of all
---- agents share it.
+--- HTTP without blocking: one client per Lua state, with a thread of its own, or in a page on the
+--- browser's fetch. The requests of all agents share it.
 local core = require "moonpad.core"
 local driver = require "moonpad.http.client"
 local fields = require "moonpad.schema.fields"
@@ -16,7 +16,7 @@ local http = {}
 ---@field headers table<string, string>?
 ---@field body string|string[]|nil its pieces are sent as one
 ---@field timeoutMs integer? for everything, retries included; default 600000, 0 for none
----@field connectTimeoutMs integer? default 30000
+---@field connectTimeoutMs integer? default 30000; of no effect in a page
 ---@field idleTimeoutMs integer? without a single byte coming; default 300000, 0 for none
 ---@field attempts integer? how often it is tried before the answer begins; default 4
 ---@field retryDelayMs integer? before the second attempt (doubled before each further one); default 500
@@ -27,8 +27,9 @@ local http = {}
 ---@field maxBodyBytes integer? of what `collect` and `poll` put together; default 64 MiB
 ---@field maxUnreadBytes integer? above it the transfer pauses until it is read; default 1 MiB
 ---@field sendOnce boolean? over a connection of its own: over one that was used before, and that the server closes just
----then, a request may be sent once more, whatever `attempts` says
----@field caFile string? certificates to trust instead of the system's; default: $CURL_CA_BUNDLE, or $SSL_CERT_FILE
+---then, a request may be sent once more, whatever `attempts` says. A page is refused it
+---@field caFile string? certificates to trust instead of the system's; default: $CURL_CA_BUNDLE, or $SSL_CERT_FILE.
+---A page is refused it
 
 local LARGEST = 2147483647
 

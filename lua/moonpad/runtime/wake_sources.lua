@@ -7,7 +7,7 @@ local wakeSources = {}
 ---@class moonpad.WakeSource
 ---@field isActive fun(self): boolean is anything awaited of it?
 ---@field prepare fun(self, readable: integer[], writable: integer[]): number? adds its descriptors; after how many
----seconds it has something to do in any case
+---seconds it has something to do in any case. It raises where waiting would be for ever
 ---@field advance fun(self): boolean takes in what has come, without waiting; whether anything has. It never raises
 
 -- Weak: what nobody holds any more has nothing to tell.
