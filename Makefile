@@ -176,7 +176,7 @@ say = @$(if $(V),:,printf '  %-8s %s\n')
 .DEFAULT_GOAL := all
 .DELETE_ON_ERROR:
 .SECONDARY:
-.PHONY: all lib amalgamation examples tests test-programs clusters objects fuzzers demo test test-lua \
+.PHONY: all lib amalgamation web examples tests test-programs clusters objects fuzzers demo test test-lua \
         test-c check platforms fuzz soak format deps bench clean help reference have-lua FORCE \
         left-out install install-lib install-lua install-doc uninstall
 
@@ -316,6 +316,9 @@ $(BUILD)/amalgamation/%.h: include/%.h
 $(BUILD)/obj/$(BUILD)/amalgamation/%.o: private WARNINGS = -Wall -Wextra $(if $(WERROR),-Werror)
 
 amalgamation: $(AMALGAMATED) ## moonpad in two C files and two headers, in $(BUILD)/amalgamation
+
+web: $(AMALGAMATED) ## the page of examples/web in $(BUILD)/web, by emcc: docs/embedding.md
+	@BUILD=$(BUILD) JOBS=$(JOBS) scripts/web.sh
 
 # SCRIPT.lua becomes the string mp_redis_lua_SCRIPT.
 $(BUILD)/%.c: %.lua $(BUILD)/flags
@@ -634,6 +637,8 @@ install-doc: all ## the documentation, the licence, the examples and the complet
 	@$(INSTALL) -m 644 examples/*.c examples/*.cpp examples/*.lua examples/*.txt '$(DESTDIR)$(DOCDIR)/examples'
 	@for file in examples/cmake/*/CMakeLists.txt; do \
 		$(INSTALL) -D -m 644 $$file '$(DESTDIR)$(DOCDIR)'/$$file || exit 1; done
+	@$(INSTALL) -d '$(DESTDIR)$(DOCDIR)/examples/web'
+	@$(INSTALL) -m 644 examples/web/* '$(DESTDIR)$(DOCDIR)/examples/web'
 	@MOONPAD_BUILD='$(abspath $(BUILD))' bin/moonpad completion bash > '$(DESTDIR)$(COMPLETIONDIR)/moonpad' || \
 		rm -f '$(DESTDIR)$(COMPLETIONDIR)/moonpad'
 

@@ -12,7 +12,9 @@ packages="make gcc libc6-dev pkg-config lua5.4 liblua5.4-dev libsqlite3-dev lua-
   lua-busted lua-cjson libcmocka-dev libcurl4-openssl-dev libevent-dev libhttp-parser-dev libedit-dev \
   libpq-dev postgresql libmariadb-dev mariadb-server-core mariadb-client-core libhiredis-dev redis-tools \
   lua-socket openssl sqlite3 util-linux bsdutils"
+peers=""
 if [ "${1:-}" = check ]; then
+  peers=yes
   # chromium: the web pages are tried in it.
   # libc6-dbg: valgrind needs the symbols of the dynamic linker. libclang-rt-dev: what clang's
   # fuzzer and sanitizers link.
@@ -22,8 +24,9 @@ if [ "${1:-}" = check ]; then
   command -v node >/dev/null && command -v npm >/dev/null || packages="$packages nodejs npm"
 fi
 if [ "${1:-}" = platforms ]; then
+  peers=yes # what drives chromium
   packages="$packages musl-tools gcc-arm-linux-gnueabihf libc6-dev-armhf-cross gcc-s390x-linux-gnu \
-    libc6-dev-s390x-cross qemu-user gcc-mingw-w64-x86-64-posix wine64 wine emscripten"
+    libc6-dev-s390x-cross qemu-user gcc-mingw-w64-x86-64-posix wine64 wine emscripten chromium"
   command -v npm >/dev/null || packages="$packages npm"
 fi
 
@@ -73,7 +76,7 @@ for package in $packages; do
 done
 if [ -z "$missing" ]; then
   echo "All needed packages are installed."
-  [ "${1:-}" != check ] || install_peers
+  [ -z "$peers" ] || install_peers
   exit 0
 fi
 
@@ -101,4 +104,4 @@ case " $missing " in *" postgresql "*)
 esac
 # shellcheck disable=SC2086 # both are lists of words
 $apt install -y --no-install-recommends $missing
-[ "${1:-}" != check ] || install_peers
+[ -z "$peers" ] || install_peers

@@ -6,8 +6,9 @@
 #   BUILD=build JOBS=2 scripts/platforms.sh [NAME...]
 # Names: no-threads (this machine, MOONPAD_NO_THREADS), musl (this machine, static), armhf (32
 # bits), s390x (big-endian), mingw (Windows, by wine, C tests alone), wasm (WebAssembly, by node,
-# C tests alone), wasm-asan (the same with AddressSanitizer); without names all of them. All trap at
-# what C leaves undefined. Then each reads the SQLite file that each wrote.
+# C tests alone), wasm-asan (the same with AddressSanitizer), web (the page of examples/web, in
+# Chromium: its own specs instead); without names all of them. All but web trap at what C leaves
+# undefined. Then each of them reads the SQLite file that each wrote.
 set -u
 cd "$(dirname "$0")/.." || exit 1
 
@@ -233,11 +234,26 @@ exchange() { # NAMES...
   echo "platforms, files of one read on another: $passed passed, $failed failed"
 }
 
-names=("$@")
-[ ${#names[@]} -gt 0 ] || names=(no-threads musl armhf s390x mingw wasm wasm-asan)
+run_web() {
+  local begun=$SECONDS log=$results/platform-web.log
+  if ! make -j"$JOBS" BUILD="$build" all web >"$log" 2>&1; then
+    tail -n 40 "$log"
+    echo "web: does not build"
+    echo "0 1 0" >"$results/platforms-web.count"
+    return 1
+  fi
+  scripts/run_tests.sh -b "$build" -r "$results" -l platforms web
+  grep '^web: ' "$results/platforms-web_spec.log"
+  echo "platforms-web took $((SECONDS - begun)) s"
+}
+
+names=("$@") web=""
+[ ${#names[@]} -gt 0 ] || names=(no-threads musl armhf s390x mingw wasm wasm-asan web)
+for i in "${!names[@]}"; do [ "${names[i]}" != web ] || { web=yes && unset "names[i]"; }; done
 rm -f "$results"/platforms-*
 for name in "${names[@]}"; do platform "$name"; done
 get_sources || { echo "The sources of the libraries could not be had: nothing was built."; exit 1; }
 for name in "${names[@]}"; do run_platform "$name"; done
-exchange "${names[@]}"
+[ -z "$web" ] || run_web
+[ ${#names[@]} -eq 0 ] || exchange "${names[@]}"
 scripts/total.sh "$results" platforms

@@ -1,9 +1,10 @@
 #!/bin/bash
 # Runs the Lua specs and the C tests of a build folder and records the counts.
 #   scripts/run_tests.sh [-b BUILD] [-r RESULTS] [-l LABEL] [-w LAUNCHER] [-o NAMES] [-x TAGS]
-#                        [-c] [-g] [-s] [-t TURN [-p NAMES]] lua|c|peers|clusters...
+#                        [-c] [-g] [-s] [-t TURN [-p NAMES]] lua|c|peers|clusters|web...
 # `peers` are the specs that talk to programs of others, `clusters` the C tests that start clusters
-# of servers: scripts/deps.sh check installs what they need.
+# of servers: scripts/deps.sh check installs what they need. `web` is the page of `make web`, and
+# needs what scripts/deps.sh platforms installs.
 # Each spec file and each C test program is a process of its own. Two for each of JOBS (all
 # processors) run at a time, because they wait for files and sockets about as long as they compute;
 # with -w, one. Each leaves RESULTS/LABEL-NAME.log; each suite leaves RESULTS/LABEL-SUITE.count
@@ -190,7 +191,7 @@ run_one() { # SUITE FILE
   log=$results/$label-$name.log counts=$parts/$1.${2//\//-}
   printf '0 1 0 0\n%s: ended without a result\n' "$2" >"$counts"
   took=$({ time case $1 in
-    lua | peers) run_lua "$2" "$log" "$counts" ;;
+    lua | peers | web) run_lua "$2" "$log" "$counts" ;;
     c | clusters) run_c "$name" "$log" "$counts" ;;
   esac; } 2>&1)
   read -r passed failed pending left <"$counts"
@@ -230,8 +231,9 @@ files() { # SUITES...
   local suite file name
   for suite in "$@"; do
     case $suite in
-      lua) find spec examples/spec -path spec/peers -prune -o -name '*_spec.lua' -print ;;
+      lua) find spec examples/spec \( -path spec/peers -o -path spec/platforms \) -prune -o -name '*_spec.lua' -print ;;
       peers) printf '%s\n' spec/peers/*_spec.lua ;;
+      web) printf '%s\n' spec/platforms/web_spec.lua ;;
       c) printf '%s\n' spec/c/test_*.c ;;
       clusters) printf '%s\n' spec/c/cluster_*.c ;;
     esac | sort | while read -r file; do
@@ -261,7 +263,7 @@ record() { # SUITE: adds up what its parts have counted
 
 shopt -s nullglob
 for suite in "$@"; do
-  case $suite in lua | c | peers | clusters) ;; *) echo "unknown suite: $suite" >&2; exit 2 ;; esac
+  case $suite in lua | c | peers | clusters | web) ;; *) echo "unknown suite: $suite" >&2; exit 2 ;; esac
   rm -f "$results/$label-$suite".{count,failed}
 done
 parts=$(mktemp -d) servers="" || exit 1

@@ -2,7 +2,8 @@
 -- It prints its port, answers each path as it was told to, and keeps every request.
 --
 --   POST /_script     { "path": [ REPLY, ... ] }
---                     the replies to a path, in order; the last is repeated
+--                     the replies to a path, in order; the last is repeated. Those to
+--                     "OPTIONS" are for all requests of that method: browsers ask so before
 --   GET  /_requests   what it has been asked: a JSON list of
 --                     { method, path, headers, body, connection, sent, closed, answered }
 --   POST /_release    replies that are held go on
@@ -184,8 +185,9 @@ control["/_quit"] = function()
   return "{}"
 end
 
-local function nextReply(path)
-  local replies = script[path]
+local function nextReply(request)
+  local path = request.path
+  local replies = request.method == "OPTIONS" and script.OPTIONS or script[path]
   if not replies then return { status = 404, body = "nothing is scripted for " .. path } end
   replies.position = math.min((replies.position or 0) + 1, MAX_REPLY_REPEATS)
   return replies[math.min(replies.position, #replies)]
@@ -204,7 +206,7 @@ local function serve(client, number)
     else
       request.connection = number
       requests[#requests + 1] = request
-      mayGoOn = answer(reader, request, nextReply(request.path))
+      mayGoOn = answer(reader, request, nextReply(request))
       request.answered = true
     end
   end
