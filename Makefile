@@ -47,7 +47,8 @@ SANITIZER := $(if $(SANITIZE),-fsanitize=$(SANITIZE) -fno-omit-frame-pointer -fn
 COMPILE = $(CC) -std=c11 -D_POSIX_C_SOURCE=200809L -Iinclude -Isrc $(MODULE_CFLAGS) $(CPPFLAGS) \
           $(if $(WINDOWS),-DMOONPAD_EXPORTS,-fPIC -fvisibility=hidden) $(PTHREAD) $(WARNINGS) $(SANITIZER) $(CFLAGS)
 LINK = $(CC) $(PTHREAD) $(SANITIZER) $(CFLAGS) $(LDFLAGS)
-LIBS := -lsqlite3 $(if $(WINDOWS),-lws2_32 -lbcrypt,-lpthread -lm)
+SYSTEM_LIBS := $(if $(WINDOWS),-lws2_32 -lbcrypt,-lpthread -lm)
+LIBS := -lsqlite3 $(SYSTEM_LIBS)
 
 # Asked for only when something is built: `make deps` may not have run yet. `make lib` does without.
 LUA_CFLAGS ?= $(shell $(PKG_CONFIG) --cflags lua5.4 2>/dev/null)
@@ -208,8 +209,8 @@ test-programs: $(filter-out $(SKIPPED_TESTS:%=$(BUILD)/spec/c/%),$(TEST_PROGRAMS
 clusters: $(CLUSTER_PROGRAMS)
 
 # For warnings alone: nothing is linked but the examples.
-objects: $(call objects,$(filter-out %/windows/%,$(sort $(wildcard src/*/*.c src/*/*/*.c spec/c/*.c spec/support/*.c)))) \
-         $(REDIS_OBJECTS) \
+objects: $(call objects,$(filter-out %/windows/%,$(sort $(wildcard src/*/*.c src/*/*/*.c spec/c/*.c)))) \
+         $(call objects,$(sort $(wildcard spec/support/*.c))) $(REDIS_OBJECTS) \
          $(REDIS_AGENT_OBJECTS) $(call objects,$(BUILD)/lua_sources.c) $(EXAMPLE_PROGRAMS)
 
 # `demo` and `test` start make once more after `deps`, so that what was just installed is seen by
@@ -541,6 +542,14 @@ $(BUILD)/spec/folders.$(SO): $(BUILD)/obj/spec/support/folders.o $(BUILD)/libmoo
 	$(say) LINK $@
 	$(Q)$(LINK) -shared -o $@ $^ -Wl,--exclude-libs,ALL $(LUA_DLL) $(LIBS)
 
+# The shell that specs ask where Windows is wine.
+$(BUILD)/obj/spec/platforms/shell.o: private MODULE_CFLAGS = $(LUA_CFLAGS)
+
+$(BUILD)/spec/shell.$(SO): $(BUILD)/obj/spec/platforms/shell.o
+	@mkdir -p $(@D)
+	$(say) LINK $@
+	$(Q)$(LINK) -shared -o $@ $^ $(LUA_DLL)
+
 # Places on the servers, for specs: build/spec/servers.so is `require "spec.servers"`. It stays
 # loaded: what libmariadb keeps for the whole process would be lost with the library.
 $(BUILD)/obj/spec/support/servers.o: private MODULE_CFLAGS = $(LUA_CFLAGS)
@@ -600,7 +609,8 @@ install: install-lib install-lua install-doc ## installs below $(DESTDIR)$(PREFI
 
 # A pkg-config file from its template.
 pc = sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@LIBDIR@|$(LIBDIR)|' -e 's|@INCLUDEDIR@|$(INCLUDEDIR)|' \
-         -e 's|@VERSION@|$(VERSION)|' -e 's|@REDIS_TLS@|$(REDIS_TLS)|' moonpad$(1).pc.in \
+         -e 's|@VERSION@|$(VERSION)|' -e 's|@REDIS_TLS@|$(REDIS_TLS)|' -e 's|@LIBS@|$(SYSTEM_LIBS)|' \
+         moonpad$(1).pc.in \
          > '$(DESTDIR)$(PKGCONFIGDIR)/moonpad$(1).pc'
 
 install-lib: lib $(BUILD)/whole/libmoonpad_lua.a $(STORE_LIBRARIES) ## the headers, libraries and pkg-config files alone
@@ -608,9 +618,15 @@ install-lib: lib $(BUILD)/whole/libmoonpad_lua.a $(STORE_LIBRARIES) ## the heade
 	@$(INSTALL) -d '$(DESTDIR)$(INCLUDEDIR)' '$(DESTDIR)$(LIBDIR)' '$(DESTDIR)$(PKGCONFIGDIR)'
 	@$(INSTALL) -m 644 include/*.h '$(DESTDIR)$(INCLUDEDIR)'
 	@$(INSTALL) -m 644 $(BUILD)/libmoonpad.a $(BUILD)/whole/libmoonpad_lua.a $(STORE_LIBRARIES) '$(DESTDIR)$(LIBDIR)'
+ifdef WINDOWS
+	@$(INSTALL) -d '$(DESTDIR)$(BINDIR)'
+	@$(INSTALL) -m 755 $(BUILD)/$(SONAME) '$(DESTDIR)$(BINDIR)'
+	@$(INSTALL) -m 644 $(BUILD)/$(SONAME).a '$(DESTDIR)$(LIBDIR)'
+else
 	@$(INSTALL) -m 755 $(BUILD)/$(SONAME) '$(DESTDIR)$(LIBDIR)/libmoonpad.so.$(VERSION)'
 	@ln -sf libmoonpad.so.$(VERSION) '$(DESTDIR)$(LIBDIR)/$(SONAME)'
 	@ln -sf $(SONAME) '$(DESTDIR)$(LIBDIR)/libmoonpad.so'
+endif
 	@$(call pc,)
 	@$(call pc,-lua)
 	@$(INSTALL) -d '$(DESTDIR)$(LIBDIR)/cmake/moonpad'
@@ -626,7 +642,7 @@ install-lua: $(BUILD)/moonpad/core.$(SO) $(OPTIONAL) left-out ## the Lua module 
 	@$(INSTALL) -d '$(DESTDIR)$(LUA_CMOD)/moonpad' '$(DESTDIR)$(BINDIR)'
 	@$(INSTALL) -m 755 $(BUILD)/moonpad/core.$(SO) $(OPTIONAL) '$(DESTDIR)$(LUA_CMOD)/moonpad'
 	@for file in $(LUA_FILES:lua/%=%); do $(INSTALL) -D -m 644 lua/$$file '$(DESTDIR)$(LUA_LMOD)'/$$file || exit 1; done
-	@$(INSTALL) -m 755 bin/moonpad '$(DESTDIR)$(BINDIR)/moonpad'
+	@$(INSTALL) -m 755 bin/moonpad $(if $(WINDOWS),bin/moonpad.cmd) '$(DESTDIR)$(BINDIR)'
 
 # The completion is what the command itself says; without argparse there is none, and no command.
 install-doc: all ## the documentation, the licence, the examples and the completion for bash alone
@@ -650,6 +666,9 @@ uninstall: ## removes what `make install` with the same variables has put there
 	      '$(DESTDIR)$(LIBDIR)/libmoonpad_mysql.a' '$(DESTDIR)$(PKGCONFIGDIR)/moonpad-mysql.pc' \
 	      '$(DESTDIR)$(LIBDIR)/libmoonpad_redis.a' '$(DESTDIR)$(PKGCONFIGDIR)/moonpad-redis.pc'
 	rm -f '$(DESTDIR)$(PKGCONFIGDIR)/moonpad.pc' '$(DESTDIR)$(PKGCONFIGDIR)/moonpad-lua.pc' '$(DESTDIR)$(BINDIR)/moonpad'
+ifdef WINDOWS
+	rm -f '$(DESTDIR)$(BINDIR)/$(SONAME)' '$(DESTDIR)$(LIBDIR)/$(SONAME).a' '$(DESTDIR)$(BINDIR)/moonpad.cmd'
+endif
 	rm -rf '$(DESTDIR)$(LIBDIR)/cmake/moonpad'
 	rm -rf '$(DESTDIR)$(LUA_LMOD)/moonpad' '$(DESTDIR)$(LUA_CMOD)/moonpad' '$(DESTDIR)$(DOCDIR)'
 	rm -f '$(DESTDIR)$(COMPLETIONDIR)/moonpad'
