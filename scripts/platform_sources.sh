@@ -38,4 +38,8 @@ if [ "$(openssl dgst -sha512 -binary sqlite3-$version.tgz | base64 -w0)" != "$sh
 fi
 tar -xzf sqlite3-$version.tgz -C sqlite --strip-components=2 --wildcards '*/sqlite-autoconf-*.tar.gz'
 tar -xzf sqlite/sqlite-autoconf-*.tar.gz -C sqlite --strip-components=1
+
+# For HTTP on Windows, which no package of Debian is for.
+apt-get "${apt[@]}" source --download-only --tar-only curl
+unpack curl curl
 touch complete

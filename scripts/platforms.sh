@@ -5,10 +5,10 @@
 # minutes.
 #   BUILD=build JOBS=2 scripts/platforms.sh [NAME...]
 # Names: no-threads (this machine, MOONPAD_NO_THREADS), musl (this machine, static), armhf (32
-# bits), s390x (big-endian), mingw (Windows, by wine, C tests alone), wasm (WebAssembly, by node,
+# bits), s390x (big-endian), mingw (Windows, by wine), wasm (WebAssembly, by node,
 # C tests alone), wasm-asan (the same with AddressSanitizer), web (the page of examples/web, in
-# Chromium: its own specs instead); without names all of them. All but web trap at what C leaves
-# undefined. Then each of them reads the SQLite file that each wrote.
+# Chromium: its own specs instead); without names all of them. All but mingw and web trap at what C
+# leaves undefined. Then each but web reads the SQLite file that each wrote.
 set -u
 cd "$(dirname "$0")/.." || exit 1
 
@@ -20,6 +20,8 @@ folder=$build/platforms
 sources=$folder/sources
 unset MAKEFLAGS MAKELEVEL MFLAGS
 wine=""
+# shellcheck source=scripts/platform_windows.sh
+. scripts/platform_windows.sh
 trap '[ -z "$wine" ] || { wineserver -k; rm -rf "$wine"; }' EXIT
 mkdir -p "$results" "$folder"
 
@@ -42,8 +44,10 @@ WITHOUT_TAGS=http,server,databases,examples
 platform() { # NAME
   # These are about threads, or wait for a worker to begin.
   local about_threads="test_lua_threads test_queued_plans test_service_locks test_tasks test_threads"
-  cc=gcc ar=ar cppflags="" ldflags=-static launcher="" left_out="" port=() libs="-lsqlite3 -lpthread -lm"
-  specs=yes tags_left_out=$WITHOUT_TAGS specs_left_out=$WITHOUT_SPECS pthread=-pthread sanitize=undefined
+  cc=gcc ar=ar cppflags="" ldflags=-static launcher="" left_out="" libs="-lsqlite3 -lpthread -lm"
+  pthread=-pthread sanitize=undefined
+  libraries=libraries_and_modules tests=make_tests specs=run_specs
+  tags_left_out=$WITHOUT_TAGS specs_left_out=$WITHOUT_SPECS
   case $1 in
     no-threads)
       cppflags=-DMOONPAD_NO_THREADS
@@ -70,12 +74,12 @@ platform() { # NAME
       ;;
     mingw)
       cc=x86_64-w64-mingw32-gcc-posix ar=x86_64-w64-mingw32-ar launcher=wine
-      libs="$libs -lws2_32 -lbcrypt" specs=""
-      port=(TEST_PORT=spec/support/windows/posix.c
-        TEST_CFLAGS="-Ispec/support/windows -include spec/support/windows/posix.h")
+      libraries=windows_libraries tests=windows_build specs=windows_specs libs="-lsqlite3 -lws2_32 -lbcrypt"
       # Not below the project: wine's drive Z: is the whole file system.
       [ -n "${WINEPREFIX:-}" ] || wine=$(mktemp -d)
       export WINEPREFIX=${WINEPREFIX:-$wine} WINEDEBUG=-all
+      WINEPATH=$(windows_path "$folder/$1/root/bin")
+      export WINEPATH
       # They fork, or ask for limits of a process; a file that is open is not moved there; pthreads'
       # locks are not moonpad's there; a shell; SQLite waits long before it gives up on a disk that
       # fails.
@@ -84,7 +88,7 @@ platform() { # NAME
       ;;
     wasm | wasm-asan)
       # With -pthread it would build for another machine, which has threads.
-      cc=emcc ar=emar launcher=node pthread="" specs=""
+      cc=emcc ar=emar launcher=node pthread="" libraries=build_libraries specs=true
       # Without the second, cmocka.h has a uintptr_t of its own.
       cppflags="-DMOONPAD_NO_THREADS -D_UINTPTR_T_DEFINED"
       # The files are this machine's. Newer releases of node would be asked for the program's file by
@@ -118,7 +122,6 @@ build_libraries() {
   local lua=$sources/lua/src posix="-DHAVE_STRINGS_H -DHAVE_SIGLONGJMP" lua_posix=-DLUA_USE_POSIX
   # Debian's folder of Lua files, for busted, and this one, for specs.
   local lua_path='-DLUA_PATH_DEFAULT="/usr/share/lua/5.4/?.lua;/usr/share/lua/5.4/?/init.lua;./?.lua;./?/init.lua"'
-  if [ "$launcher" = wine ]; then posix="" lua_posix=""; fi
   mkdir -p "$root/include" "$root/lib" && cd "$root" || return 1
   cp "$sources"/sqlite/sqlite3.h "$sources"/cmocka/include/*.h "$lua"/{lua,luaconf,lualib,lauxlib}.h include &&
     $cc -O1 -DSQLITE_ENABLE_FTS5 -DSQLITE_OMIT_LOAD_EXTENSION -c "$sources/sqlite/sqlite3.c" &&
@@ -141,25 +144,27 @@ build_for_specs() {
     $cc -O1 -w $ldflags -DSQLITE_OMIT_LOAD_EXTENSION -o sqlite3 "$sources/sqlite/shell.c" -Llib $libs
 }
 
-make_root() {
-  rm -rf "$root" && (build_libraries) && { [ -z "$specs" ] || (build_for_specs); } && touch "$root/complete"
-}
+libraries_and_modules() { (build_libraries) && (build_for_specs); }
+
+make_root() { rm -rf "$root" && ($libraries) && touch "$root/complete"; }
 
 # ---- Tests ----
 
 make_tests() {
-  # Tests print sizes with %zu, which mingw warns of.
-  local werror=1
-  [ "$launcher" != wine ] || werror=""
-  make -k -j"$JOBS" BUILD="$out" CC="$cc" AR="$ar" WERROR="$werror" WITHOUT_SERVERS=1 PTHREAD="$pthread" \
+  local lua_program=""
+  [ "$specs" != run_specs ] || lua_program=$out/lua5.4
+  # shellcheck disable=SC2086 # a word or none
+  make -k -j"$JOBS" BUILD="$out" CC="$cc" AR="$ar" WERROR=1 WITHOUT_SERVERS=1 PTHREAD="$pthread" \
     SANITIZE="$sanitize" CFLAGS="-O1 -g -fsanitize-undefined-trap-on-error" \
     CPPFLAGS="-I$root/include $cppflags" LDFLAGS="-L$root/lib $ldflags" LUA_CFLAGS="-I$root/include" \
-    LUA_LIBS="${specs:+-lmodules} -llua" CURL_LIBS= SERVER_LIBS= EDITLINE_LIBS= POSTGRES_LIBS= MYSQL_LIBS= REDIS_LIBS= \
-    SKIPPED_TESTS="$left_out" LIBS="$libs" "${port[@]}" "$out/libmoonpad.a" test-programs \
-    ${specs:+"$out/lua5.4"} &&
-    $cc -std=c11 -O1 -Wall -Wextra -Werror "-fsanitize=$sanitize" -fsanitize-undefined-trap-on-error \
-      $cppflags -Iinclude -I"$root/include" -L"$root/lib" $ldflags \
-      -o "$out/exchange" spec/platforms/exchange.c "$out/libmoonpad.a" $libs
+    LUA_LIBS="${lua_program:+-lmodules} -llua" CURL_LIBS= SERVER_LIBS= EDITLINE_LIBS= POSTGRES_LIBS= MYSQL_LIBS= \
+    REDIS_LIBS= SKIPPED_TESTS="$left_out" LIBS="$libs" "$out/libmoonpad.a" test-programs $lua_program
+}
+
+make_exchange() {
+  $cc -std=c11 -O1 -Wall -Wextra -Werror "-fsanitize=$sanitize" -fsanitize-undefined-trap-on-error $cppflags \
+    -Iinclude -I"$root/include" -L"$root/lib" $ldflags -o "$out/exchange" spec/platforms/exchange.c \
+    "$out/libmoonpad.a" $libs
 }
 
 # Specs, and what they start, call lua5.4 and sqlite3: those that are in this folder.
@@ -174,16 +179,16 @@ make_program() { # NAME FILE
   fi
 }
 
-run_specs() { # NAME
+run_specs() { # LABEL
   local names
   # shellcheck disable=SC2086 # a list of words
   names=$(find spec examples/spec -path spec/peers -prune -o -name '*_spec.lua' -printf '%f\n' | sed 's/[.]lua$//' |
     grep -vwE "$(echo $specs_left_out none | tr ' ' '|')" | tr '\n' ' ')
   make_program lua5.4 "$out/lua5.4"
   make_program sqlite3 "$root/sqlite3"
-  PATH=$out/bin:$PATH scripts/run_tests.sh -b "$out" -r "$results" -l "platforms-$1" -x "$tags_left_out" -o "$names" lua
+  PATH=$out/bin:$PATH scripts/run_tests.sh -b "$out" -r "$results" -l "$1" -x "$tags_left_out" -o "$names" lua
   # shellcheck disable=SC2086 # a list of words
-  echo "platforms-$1: left out, scripts/platforms.sh says why:" $specs_left_out "#${tags_left_out//,/ #}"
+  echo "$1: left out, scripts/platforms.sh says why:" $specs_left_out "#${tags_left_out//,/ #}"
 }
 
 run_platform() { # NAME
@@ -192,7 +197,7 @@ run_platform() { # NAME
   root=$folder/$1/root out=$folder/$1/build
   mkdir -p "$out"
   if ! { [ "$root/complete" -nt "$sources/complete" ] || make_root; } >"$log" 2>&1 ||
-    ! make_tests >>"$log" 2>&1; then
+    ! { $tests && make_exchange; } >>"$log" 2>&1; then
     tail -n 40 "$log"
     echo "$1: does not build"
     echo "0 1 0" >"$results/platforms-$1.count"
@@ -207,7 +212,7 @@ run_platform() { # NAME
   scripts/run_tests.sh -b "$out" -r "$results" -l "platforms-$1" ${launcher:+-w "$launcher"} -o "$programs" c
   # shellcheck disable=SC2086 # a list of words
   [ -z "$left_out" ] || echo "platforms-$1: left out, scripts/platforms.sh says why:" $left_out
-  [ -z "$specs" ] || run_specs "$1"
+  $specs "platforms-$1"
   echo "platforms-$1 took $((SECONDS - begun)) s"
 }
 

@@ -26,7 +26,8 @@
 #        (spec/support/checks.lua), and in C tests which of many faults (spec/c/fault_steps.h):
 #        there "all" is each one, and without -t it is turn 0
 #   -p   these files take turns as well, one in PARTS of them each time
-# WITHOUT_SERVERS in the environment: BUILD was made with it, and no server is started.
+# WITHOUT_SERVERS in the environment: BUILD was made with it, and no server is started. SO: the
+# suffix of modules there, if it is not so.
 set -u
 # The specs talk to servers on this machine, whatever proxy its user has.
 export no_proxy=127.0.0.1,localhost NO_PROXY=127.0.0.1,localhost
@@ -52,7 +53,7 @@ at_once=${JOBS:-$(nproc)}
 [ -n "$launcher" ] || at_once=$((2 * at_once))
 
 # Specs start further processes: they find the same modules as the specs themselves.
-export LUA_PATH="$PWD/lua/?.lua;$PWD/lua/?/init.lua;;" LUA_CPATH="$folder/?.so;;" MOONPAD_BUILD="$folder"
+export LUA_PATH="$PWD/lua/?.lua;$PWD/lua/?/init.lua;;" LUA_CPATH="$folder/?.${SO:-so};;" MOONPAD_BUILD="$folder"
 
 # The sanitizers' library must come first in a program that was not built with it, such as lua5.4.
 # Leaks are looked for in both: lua5.4 closes its state before it ends.
@@ -135,7 +136,7 @@ run_lua() { # FILE LOG COUNTS
   MOONPAD_TURN=$(turn_of "$(name_of "$1")")
   # Never through `env lua`, which is whatever Lua the system prefers. The command line wins over
   # .busted.
-  limit "${preload[@]}" lua5.4 /usr/bin/busted --ignore-lua --cpath="$folder/?.so" ${without:+"$without"} \
+  limit "${preload[@]}" lua5.4 /usr/bin/busted --ignore-lua --cpath="$folder/?.${SO:-so}" ${without:+"$without"} \
     -o scripts/busted_output.lua -Xoutput "$3" "$1" >"$2" 2>&1
   code=$?
   [ ! -s "$3" ] || read -r passed failed pending left <"$3"

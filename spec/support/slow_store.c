@@ -59,7 +59,7 @@ static int lose_answers(lua_State *L) {
   return 0;
 }
 
-__attribute__((visibility("default"))) int luaopen_spec_slow_store(lua_State *L);
+MOONPAD_API int luaopen_spec_slow_store(lua_State *L);
 
 int luaopen_spec_slow_store(lua_State *L) {
   static const luaL_Reg functions[] = {
