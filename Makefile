@@ -161,6 +161,10 @@ POSTGRES_LIBS :=
 MYSQL_LIBS :=
 REDIS_LIBS :=
 endif
+# A thread of moonpad's does what libcurl does.
+ifneq ($(findstring MOONPAD_NO_THREADS,$(CPPFLAGS) $(CFLAGS)),)
+CURL_LIBS :=
+endif
 OPTIONAL_NAMES := agent_stores_core cli_core process_core $(if $(CURL_LIBS),http_core) \
                   $(if $(SERVER_LIBS),server_core) $(if $(EDITLINE_LIBS),editline_core) \
                   $(if $(POSTGRES_LIBS),postgres postgres_agent_stores) \
@@ -186,7 +190,7 @@ say = @$(if $(V),:,printf '  %-8s %s\n')
 all: lib $(MODULE) $(OPTIONAL) $(STORE_LIBRARIES) left-out ## the C library and the Lua module (the default)
 
 left-out:
-	$(if $(CURL_LIBS),,@echo 'pkg-config knows no libcurl: built without moonpad.http and models over HTTP.')
+	$(if $(CURL_LIBS),,@echo 'No libcurl, or no threads: built without moonpad.http and models over HTTP.')
 ifdef WINDOWS
 	@echo 'On Windows there is no moonpad.server, no editing of lines and no store on a server.'
 else

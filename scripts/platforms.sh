@@ -44,6 +44,8 @@ WITHOUT_TAGS=http,server,databases,examples
 platform() { # NAME
   # These are about threads, or wait for a worker to begin.
   local about_threads="test_lua_threads test_queued_plans test_service_locks test_tasks test_threads"
+  # Where no child can be started; single tests: #process.
+  local about_processes="mcp_spec mcp_programs_spec process_core_spec wake_sources_spec"
   cc=gcc ar=ar cppflags="" ldflags=-static launcher="" left_out="" libs="-lsqlite3 -lpthread -lm"
   pthread=-pthread sanitize=undefined
   libraries=libraries_and_modules tests=make_tests specs=run_specs
@@ -51,14 +53,14 @@ platform() { # NAME
   case $1 in
     no-threads)
       cppflags=-DMOONPAD_NO_THREADS
-      # What waits for what a worker does meanwhile: #threads.
-      left_out=$about_threads tags_left_out=$tags_left_out,threads specs_left_out="$specs_left_out locked_file_spec"
+      # What waits for what a worker does meanwhile: #threads. No thread could wait for a child.
+      left_out="$about_threads test_process" tags_left_out=$tags_left_out,threads,process
+      specs_left_out="$specs_left_out $about_processes locked_file_spec"
       ;;
     musl)
       cc=musl-gcc
-      # Starting a child there would hand it the host's descriptors: it is refused. #process
-      left_out=test_process tags_left_out=$tags_left_out,process
-      specs_left_out="$specs_left_out mcp_spec mcp_programs_spec process_core_spec wake_sources_spec"
+      # Starting a child there would hand it the host's descriptors: it is refused.
+      left_out=test_process tags_left_out=$tags_left_out,process specs_left_out="$specs_left_out $about_processes"
       ;;
     armhf | s390x)
       # qemu wipes no page at a fork, though it says that it does, and has its own way to start
@@ -91,8 +93,8 @@ platform() { # NAME
       cc=emcc ar=emar launcher=node pthread="" libraries=build_libraries specs=true
       # Without the second, cmocka.h has a uintptr_t of its own.
       cppflags="-DMOONPAD_NO_THREADS -D_UINTPTR_T_DEFINED"
-      # The files are this machine's. Newer releases of node would be asked for the program's file by
-      # its URL, which is none, were it not compiled at once.
+      # The files are this machine's. Newer releases of node would be asked for the program's file
+      # by its URL, which is none, were it not compiled at once.
       ldflags="-sENVIRONMENT=node -sNODERAWFS=1 -sWASM_ASYNC_COMPILATION=0 -sALLOW_MEMORY_GROWTH=1 \
         -sEXIT_RUNTIME=1 --pre-js spec/platforms/wasm.js"
       # AddressSanitizer cannot be linked with all symbols exported.
@@ -127,7 +129,8 @@ build_libraries() {
     $cc -O1 -DSQLITE_ENABLE_FTS5 -DSQLITE_OMIT_LOAD_EXTENSION -c "$sources/sqlite/sqlite3.c" &&
     $ar rcs lib/libsqlite3.a sqlite3.o &&
     $cc -O1 -w $cppflags -DHAVE_SIGNAL_H -DHAVE_MALLOC_H -DHAVE_INTTYPES_H $posix -D_GNU_SOURCE \
-      -DHAVE_STRUCT_TIMESPEC -DHAVE_CLOCK_REALTIME -DHAVE_GCC_THREAD_LOCAL_STORAGE -Iinclude -c "$sources/cmocka/src/cmocka.c" &&
+      -DHAVE_STRUCT_TIMESPEC -DHAVE_CLOCK_REALTIME -DHAVE_GCC_THREAD_LOCAL_STORAGE -Iinclude \
+      -c "$sources/cmocka/src/cmocka.c" &&
     $ar rcs lib/libcmocka.a cmocka.o &&
     mkdir -p lua && cd lua && $cc -O1 $lua_posix "$lua_path" -c "$lua"/l*.c && rm -f luac.o &&
     $ar rcs ../lib/liblua.a ./*.o

@@ -132,7 +132,7 @@ static void test_a_sweep_every_so_often(void **state) {
   host_reopen(self);
   moonpad_session *live = host_create(self, "live", "");
   for (int i = 0; i < 200; i++) {
-    char id[8];
+    char id[16];
     snprintf(id, sizeof id, "s%d", i);
     moonpad_session_free(host_create(self, id, "{\"user:u\":1}"));
     append(live, MESSAGE);

@@ -1,4 +1,4 @@
-/* Wakeups (src/base/wakeup.h): a descriptor is readable from when it is raised until it is lowered. */
+/* Wakeups (base/wakeup.h): a descriptor is readable from when it is raised until it is lowered. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -134,8 +134,8 @@ char *mp_environment(const char *name);
 
 #if defined(_WIN32)
 /*
-** UTF-8 as Windows takes it, and back: a copy, which free() frees. NULL: it is no text, or memory is
-** out; both errno and GetLastError() say so.
+** UTF-8 as Windows takes it, and back: a copy, which free() frees. NULL: it is no text, or memory
+** is out; both errno and GetLastError() say so.
 */
 wchar_t *mp_widen(const char *text);
 char *mp_narrow(const wchar_t *text);

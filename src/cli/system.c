@@ -66,8 +66,8 @@ bool mp_cli_has_codes(void) {
 }
 
 /*
-** False: a SIGINT came first. It is blocked between the test for it and the wait: otherwise one that
-** came in between would not end the wait.
+** False: a SIGINT came first. It is blocked between the test for it and the wait: otherwise one
+** that came in between would not end the wait.
 */
 static bool wait_for_input(void) {
   fd_set input;
@@ -195,7 +195,7 @@ static void keep_bytes(void) {
 
 void mp_cli_prepare(void) {
   keep_bytes();
-  /* As on POSIX: else what cannot be written fails where it is printed, and not when it is flushed. */
+  /* As on POSIX: else what cannot be written fails where it is printed, not when it is flushed. */
   if (!mp_cli_is_terminal(1)) setvbuf(stdout, NULL, _IOFBF, BUFSIZ);
   code_page_before = GetConsoleOutputCP();
   if (code_page_before == 0 || code_page_before == CP_UTF8) return;

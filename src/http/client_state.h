@@ -16,6 +16,9 @@
 #if LIBCURL_VERSION_NUM < 0x075500
 #error "moonpad's HTTP client needs libcurl 7.85 or later"
 #endif
+#if !MP_HAS_THREADS
+#error "moonpad's HTTP client needs threads"
+#endif
 
 typedef struct mp_http_client mp_http_client;
 

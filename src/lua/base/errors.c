@@ -18,7 +18,7 @@ void mp_push_error(lua_State *L, const char *code, const char *message) {
   lua_setmetatable(L, -2);
 }
 
-/* Lua writes the paths of modules with the system's slash, those of folders are as they were given. */
+/* Lua writes paths of modules with the system's slash, those of folders are as they were given. */
 static bool begins_with(const char *path, moonpad_string folder) {
   for (size_t i = 0; i < folder.length; i++) {
     bool is_slash = LUA_DIRSEP[0] == '\\' && folder.data[i] == '/';

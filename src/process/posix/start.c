@@ -14,6 +14,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/platform.h"
+
 /* ---- The program ---- */
 
 static const char *path_of(char *const *environment) {
@@ -102,13 +104,14 @@ static int set_attributes(posix_spawnattr_t *attributes) {
   return code == 0 ? posix_spawnattr_setsigdefault(attributes, &all) : code;
 }
 
-#if defined(__GLIBC_PREREQ)
+/* A child must not inherit the host's descriptors, and a thread must wait for its end. */
+#if defined(__GLIBC_PREREQ) && MP_HAS_THREADS
 #if __GLIBC_PREREQ(2, 34)
-#define CAN_CLOSE_ALL
+#define CAN_START
 #endif
 #endif
 
-#ifdef CAN_CLOSE_ALL
+#ifdef CAN_START
 static int set_actions(posix_spawn_file_actions_t *actions, int in, int out, int error, const char *folder) {
   int code = posix_spawn_file_actions_adddup2(actions, in, 0);
   if (code == 0) code = posix_spawn_file_actions_adddup2(actions, out, 1);

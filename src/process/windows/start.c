@@ -176,7 +176,7 @@ static wchar_t *widen_program(const char *program) {
   return wcscat(path, name);
 }
 
-/* "NAME=value" each, and a NUL after the last. To be freed; NULL: it is no text, or memory is out. */
+/* "NAME=value" each, and a NUL after the last. To be freed; NULL: no text, or memory is out. */
 static wchar_t *widen_environment(char *const *environment, mp_env *env) {
   mp_buffer block;
   mp_buffer_init(&block, env);
