@@ -552,8 +552,9 @@ static lua_State *open_diary(struct pollfd *waits) {
   lua_getglobal(L, "runner");
   lua_getglobal(L, "service");
   moonpad_error error;
-  waits->events = POLLIN;
-  assert_int_equal(moonpad_lua_fd(L, 2, &waits->fd, &error), MOONPAD_OK);
+  int fd;
+  assert_int_equal(moonpad_lua_fd(L, 2, &fd, &error), MOONPAD_OK);
+  *waits = (struct pollfd){.fd = fd, .events = POLLIN};
   return L;
 }
 
