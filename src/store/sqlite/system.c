@@ -153,46 +153,35 @@ static int last_error(void) {
   return number == 0 ? ERROR_GEN_FAILURE : (int)number;
 }
 
-/* INVALID_HANDLE_VALUE, and an error, where it cannot be opened. */
-static HANDLE open_path(const char *path, DWORD access, DWORD share, DWORD how, DWORD flags) {
+static int read_attributes(const char *path, WIN32_FILE_ATTRIBUTE_DATA *found) {
   wchar_t *wide = mp_widen(path);
-  if (wide == NULL) return INVALID_HANDLE_VALUE;
-  HANDLE file = CreateFileW(wide, access, share, NULL, how, flags, NULL);
-  DWORD number = GetLastError();
+  if (wide == NULL) return last_error();
+  int number = GetFileAttributesExW(wide, GetFileExInfoStandard, found) ? 0 : last_error();
   free(wide);
-  SetLastError(number);
-  return file;
-}
-
-static int read_information(const char *path, BY_HANDLE_FILE_INFORMATION *found) {
-  /* No access is asked for, so whoever has the file open does not mind. Folders need the flag. */
-  HANDLE file = open_path(path, 0, FILE_SHARE_READ | FILE_SHARE_WRITE | FILE_SHARE_DELETE, OPEN_EXISTING,
-                          FILE_FLAG_BACKUP_SEMANTICS);
-  if (file == INVALID_HANDLE_VALUE) return last_error();
-  int number = GetFileInformationByHandle(file, found) ? 0 : last_error();
-  CloseHandle(file);
   return number;
 }
 
-static uint64_t join(DWORD high, DWORD low) {
-  return (uint64_t)high << 32 | low;
+static int64_t size_of(const WIN32_FILE_ATTRIBUTE_DATA *found) {
+  return (int64_t)((uint64_t)found->nFileSizeHigh << 32 | found->nFileSizeLow);
 }
 
+/*
+** SQLite opens its files so that nobody can move, replace or delete them: what is there is what was
+** opened.
+*/
 int mp_sqlite_identify(const char *path, mp_sqlite_identity *identity) {
-  BY_HANDLE_FILE_INFORMATION found;
-  int number = read_information(path, &found);
-  if (number != 0) return number;
-  *identity = (mp_sqlite_identity){found.dwVolumeSerialNumber, join(found.nFileIndexHigh, found.nFileIndexLow),
-                                   join(found.nFileSizeHigh, found.nFileSizeLow)};
-  return 0;
+  WIN32_FILE_ATTRIBUTE_DATA found;
+  int number = read_attributes(path, &found);
+  if (number == 0) *identity = (mp_sqlite_identity){0, 0, (uint64_t)size_of(&found)};
+  return number;
 }
 
 int mp_sqlite_look(const char *path, bool *is_folder, int64_t *size) {
-  BY_HANDLE_FILE_INFORMATION found;
-  int number = read_information(path, &found);
+  WIN32_FILE_ATTRIBUTE_DATA found;
+  int number = read_attributes(path, &found);
   if (number != 0) return number;
   *is_folder = (found.dwFileAttributes & FILE_ATTRIBUTE_DIRECTORY) != 0;
-  *size = (int64_t)join(found.nFileSizeHigh, found.nFileSizeLow);
+  *size = size_of(&found);
   return 0;
 }
 
@@ -202,14 +191,11 @@ bool mp_sqlite_is_absent(int number) {
 
 /* Rights are lists there: who may write is known once one has tried. */
 int mp_sqlite_denied(const char *path, bool is_folder) {
-  wchar_t *wide = mp_widen(path);
-  if (wide == NULL) return last_error();
-  DWORD attributes = GetFileAttributesW(wide);
-  int number = attributes == INVALID_FILE_ATTRIBUTES ? last_error() : 0;
-  free(wide);
+  WIN32_FILE_ATTRIBUTE_DATA found;
+  int number = read_attributes(path, &found);
   if (number != 0) return number;
   /* Of a folder this attribute means something else. */
-  return !is_folder && (attributes & FILE_ATTRIBUTE_READONLY) != 0 ? ERROR_ACCESS_DENIED : 0;
+  return !is_folder && (found.dwFileAttributes & FILE_ATTRIBUTE_READONLY) != 0 ? ERROR_ACCESS_DENIED : 0;
 }
 
 char *mp_sqlite_last_slash(const char *path) {
@@ -235,10 +221,13 @@ bool mp_sqlite_written_since(const char *written, const char *placed) {
 
 int mp_sqlite_create_file(const char *path, const char *like) {
   (void)like; /* the folder says who may do what with it */
-  HANDLE file = open_path(path, GENERIC_WRITE, 0, CREATE_NEW, FILE_ATTRIBUTE_NORMAL);
-  if (file == INVALID_HANDLE_VALUE) return last_error();
-  CloseHandle(file);
-  return 0;
+  wchar_t *wide = mp_widen(path);
+  if (wide == NULL) return last_error();
+  HANDLE file = CreateFileW(wide, GENERIC_WRITE, 0, NULL, CREATE_NEW, FILE_ATTRIBUTE_NORMAL, NULL);
+  int number = file == INVALID_HANDLE_VALUE ? last_error() : 0;
+  free(wide);
+  if (number == 0) CloseHandle(file);
+  return number;
 }
 
 bool mp_sqlite_is_present(int number) {

@@ -12,7 +12,7 @@
 /* Tells SQLite what it has to know of the system before it opens a file. May be repeated. */
 void mp_sqlite_prepare_system(void);
 
-/* Two paths with equal device and number name the same file. */
+/* Of one path: with another device or number it names another file than before. */
 typedef struct mp_sqlite_identity {
   uint64_t device;
   uint64_t number;
