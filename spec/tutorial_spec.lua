@@ -95,8 +95,8 @@ local function install(folder)
   if build:sub(1, 1) ~= "/" then build = root .. "/" .. build end
   shell(("mkdir %s/bin %s/inn && ln -s %s/bin/moonpad %s/bin/moonpad"):format(folder, folder, support.quote(root),
     folder))
-  shell(("sed -e 's|@LIBDIR@|%s/whole|' -e 's|@INCLUDEDIR@|%s/include|' moonpad-lua.pc.in > %s/moonpad-lua.pc"):format(
-    build, root, folder))
+  local places = "-e 's|@LIBDIR@|%s/whole|' -e 's|@INCLUDEDIR@|%s/include|' -e 's|@LIBS@|-lpthread -lm|'"
+  shell(("sed " .. places .. " moonpad-lua.pc.in > %s/moonpad-lua.pc"):format(build, root, folder))
   -- Libraries that the sanitizers watch want a program that they watch, too.
   local flags = (os.getenv "LD_PRELOAD" or ""):find "asan" and "-fsanitize=address,undefined" or ""
   write(folder .. "/bin/cc", ('#!/bin/sh\nunset LD_PRELOAD\nexec gcc %s "$@"\n'):format(flags))
