@@ -43,7 +43,7 @@ WITHOUT_TAGS=http,server,databases,examples
 # the reason.
 platform() { # NAME
   # These are about threads, or wait for a worker to begin.
-  local about_threads="test_lua_threads test_queued_plans test_service_locks test_tasks test_threads"
+  local about_threads="test_lua_threads test_queued_plans test_run_again test_service_locks test_tasks test_threads"
   # Where no child can be started; single tests: #process.
   local about_processes="mcp_spec mcp_programs_spec process_core_spec wake_sources_spec"
   cc=gcc ar=ar cppflags="" ldflags=-static launcher="" left_out="" libs="-lsqlite3 -lpthread -lm"
@@ -102,7 +102,7 @@ platform() { # NAME
       # emcc runs JavaScript of Debian's, which only Debian's node finds by itself.
       export NODE_PATH=${NODE_PATH:-/usr/share/nodejs}
       # There are no threads at all, nor child processes. Some tests of others are skipped.
-      left_out="$about_threads test_run_again test_fork test_process"
+      left_out="$about_threads test_fork test_process"
       if [ "$1" = wasm-asan ]; then
         sanitize=address,undefined
         # It does not see there that longjmp leaves functions.
