@@ -45,7 +45,7 @@ platform() { # NAME
   # These are about threads, or wait for a worker to begin.
   local about_threads="test_lua_threads test_queued_plans test_run_again test_service_locks test_tasks test_threads"
   # Where no child can be started; single tests: #process.
-  local about_processes="mcp_spec mcp_programs_spec process_core_spec wake_sources_spec"
+  local about_processes="mcp_spec mcp_programs_spec process_core_spec process_lua_spec wake_sources_spec"
   cc=gcc ar=ar cppflags="" ldflags=-static launcher="" left_out="" libs="-lsqlite3 -lpthread -lm"
   pthread=-pthread sanitize=undefined
   libraries=libraries_and_modules tests=make_tests specs=run_specs
