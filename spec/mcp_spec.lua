@@ -268,7 +268,7 @@ describe("an MCP server", function()
     assert.is_truthy(script({ "version=2024-11-05" }):tools())
   end)
 
-  it("that cannot be started, or says nothing, ends the run with an error that tells why", function()
+  it("that cannot be started, or says nothing, ends the run with an error that tells why #posix", function()
     local folder = support.tmpdir()
     for _, case in ipairs {
       { { command = { "no-such-program", "key" } },
@@ -279,6 +279,8 @@ describe("an MCP server", function()
         NAME .. "it ended with exit code 4; it said: no such database" },
       { { command = { "lua5.4", "spec/helpers/mcp_server.lua", "deaf" }, timeoutMs = 300 },
         NAME .. "did not answer within 0.3 seconds" },
+      { { command = { "sh", "-c", "printf 'no room\\r\\n' >&2; exit 1" } },
+        'MCP server "sh": it ended with exit code 1; it said: no room' },
       { { command = { "sh", "-c", "exec >&-; cat >/dev/null" } }, 'MCP server "sh": it closed its output' },
     } do
       local runner = caller(servers.open(case[1]), { "echo", {}, "c1" })
@@ -298,7 +300,7 @@ describe("an MCP server", function()
     assert.same({ 2, 3 }, { countIn(heard, "start"), countIn(heard, "tools/call") })
   end)
 
-  it("that is killed while nobody waits is started again", function()
+  it("that is killed while nobody waits is started again #posix", function()
     local set = script()
     local id = call(set, "inside").id
     assert(os.execute("kill -9 " .. id))
@@ -328,7 +330,7 @@ describe("an MCP server", function()
     assert.equal(3, countIn(lines(log), "start"))
   end)
 
-  it("of today that could not start is greeted in its way when it can", function()
+  it("of today that could not start is greeted in its way when it can #posix", function()
     local folder = support.tmpdir()
     local log = folder .. "/log"
     local start = ("test -e %s/ready && exec lua5.4 spec/helpers/mcp_server.lua modern log=%s"):format(folder, log)
@@ -381,7 +383,7 @@ describe("an MCP server", function()
     return worked, took, result.message
   end
 
-  it("that floods its output or its standard error holds up nobody, and its time is over when it is over", function()
+  it("that floods one of its streams holds up nobody, and its time is over when it is over #posix", function()
     local message = [['{"jsonrpc":"2.0","method":"notifications/x"}']]
     for command, expected in pairs {
       ["exec yes"] = "; it wrote what is no message: y", ["exec yes " .. message] = "",
@@ -404,7 +406,7 @@ describe("an MCP server", function()
     end
   end)
 
-  it("that is over is over, although what it has left behind floods its streams", function()
+  it("that is over is over, although what it has left behind floods its streams #posix", function()
     for command, expected in pairs { ["yes &"] = "wrote what is no message: y", ["yes >&2 &"] = "said: y" } do
       local set = servers.open { command = { "sh", "-c", command .. " sleep 0.1; exit 3" } }
       local begin = core.monotonic()
@@ -413,7 +415,7 @@ describe("an MCP server", function()
     end
   end)
 
-  it("that writes text in place of messages is quoted when it does not answer or ends, without secrets", function()
+  it("that writes no messages but text is quoted when it does not answer or ends, without secrets #posix", function()
     local env = { KEY = "the-secret-key" }
     local command = "echo $KEY is served at port 3000; "
     local quoted = "it wrote what is no message: [redacted] is served at port 3000"
@@ -433,7 +435,7 @@ describe("an MCP server", function()
     assert.equal('MCP server "sh": did not answer tools/call within its time', message)
   end)
 
-  it("that asks and asks, and reads no answers, is not given all of them", function()
+  it("that asks and asks, and reads no answers, is not given all of them #posix", function()
     local set = script()
     -- The pipes hold two thousand of them at most, which are a thousand bytes each.
     local count = tonumber(call(set, "pester", { lines = 20000 }).result)
@@ -469,7 +471,7 @@ describe("an MCP server", function()
     assert.equal(2, countIn(lines(log), "tools/list"))
   end)
 
-  it("that closes its output or its input is over", function()
+  it("that closes its output or its input is over #posix", function()
     local handshake = [[read line; echo '{"id":1,"error":{"code":-32601,"message":"no"}}'; read line
       echo '{"id":2,"result":{"protocolVersion":"2025-11-25","capabilities":{"tools":{}}}}'; read line; ]]
     local set = servers.open { command = { "sh", "-c", handshake .. "read line; exec >&-; cat >/dev/null" } }
@@ -483,7 +485,7 @@ describe("an MCP server", function()
     end)
   end)
 
-  it("has a process that inherits five variables, its own, and nothing else", function()
+  it("has a process that inherits five variables, its own, and nothing else #posix", function()
     local own <close> = assert(io.open "spec/mcp_spec.lua")
     assert(own)
     local folder = support.tmpdir()
@@ -502,7 +504,7 @@ describe("an MCP server", function()
     assert.equal(folder .. "\n", inside.folder)
   end)
 
-  it("is not let to tell what it was not to tell", function()
+  it("is not let to tell what it was not to tell #posix", function()
     local set = script({}, { env = { KEY = "the-secret-key" } })
     local _, message = call(set, "fail", { text = "bad key the-secret-key" })
     assert.equal("bad key [redacted]", message)
@@ -512,7 +514,7 @@ describe("an MCP server", function()
     assert.matches("it said: no access for [redacted]", failure(dying.tools, dying).message, 1, true)
   end)
 
-  it("gets no key into what it answers, and everything else as it is", function()
+  it("gets no key into what it answers, and everything else as it is #posix", function()
     local set = script({}, { env = { API_TOKEN = "tok-123456789", MODE = "production", DATA = "/srv/data/long" } })
     local inside = call(set, "inside")
     assert.matches("API_TOKEN=[redacted]\0", inside.environment, 1, true)
@@ -522,7 +524,7 @@ describe("an MCP server", function()
     assert.matches("[redacted]", encoded, 1, true)
   end)
 
-  it("tells the log what it says on standard error", function()
+  it("tells the log what it says on standard error #posix", function()
     local set = servers.open {
       command = { "sh", "-c", "echo ready with the-secret-key >&2; exec lua5.4 spec/helpers/mcp_server.lua" },
       env = { KEY = "the-secret-key" },
@@ -646,7 +648,7 @@ describe("names shown to models", function()
 end)
 
 describe("a run with an MCP server", function()
-  it("holds no frame while it starts, lists and calls", function()
+  it("holds no frame while it starts, lists and calls #posix", function()
     local set = servers.open { command = { "sh", "-c", "sleep 0.3; exec lua5.4 spec/helpers/mcp_server.lua" } }
     local runner = caller(set, { "echo", { text = "x" }, "c1" })
     local invocation <close> = runner:start { userId = "u", sessionId = "s", newMessage = "go" }
@@ -670,7 +672,7 @@ describe("a run with an MCP server", function()
     assert.matches("^%d+$", call(set, "cancelled").result)
   end)
 
-  it("that is cancelled while the server starts leaves the start to the next one", function()
+  it("that is cancelled while the server starts leaves the start to the next one #posix", function()
     local log = support.tmpdir() .. "/log"
     local start = "sleep 0.2; exec lua5.4 spec/helpers/mcp_server.lua log=" .. log
     local set = servers.open { command = { "sh", "-c", start } }
@@ -716,7 +718,7 @@ describe("a run with an MCP server", function()
 end)
 
 describe("closing a toolset", function()
-  it("ends the process without waiting for it, and every use of it is an error", function()
+  it("ends the process without waiting for it, and every use of it is an error #posix", function()
     local set = script()
     local tools, id = toolsOf(set), call(set, "inside").id
     local seconds = support.quickest(0.1, function()
@@ -736,7 +738,7 @@ describe("closing a toolset", function()
     end
   end)
 
-  it("is what a runner does, the end of a block and the collector", function()
+  it("is what a runner does, the end of a block and the collector #posix", function()
     local function start()
       local set = moonpad.mcp { command = { "lua5.4", "spec/helpers/mcp_server.lua" } }
       return set, call(set, "inside").id
@@ -758,7 +760,7 @@ describe("closing a toolset", function()
     processes.awaitEnd(id)
   end)
 
-  it("ends calls and starts that are under way", function()
+  it("ends calls and starts that are under way #posix", function()
     local set = script()
     local runner = caller(set, { "mute", {}, "c1" })
     local invocation = runner:start { userId = "u", sessionId = "s", newMessage = "go" }
@@ -775,7 +777,7 @@ describe("closing a toolset", function()
     assert.equal("closed", failure(support.step, invocation).code)
   end)
 
-  it("leaves no process when the host ends", function()
+  it("leaves no process when the host ends #posix", function()
     for _, ending in ipairs { "", "os.exit(0)", "error 'no'", "set:close() os.exit(0)" } do
       local output = processes.lua([[
         local moonpad = require "moonpad"
@@ -789,7 +791,7 @@ describe("closing a toolset", function()
     end
   end)
 
-  it("costs nothing that stays", function()
+  it("costs nothing that stays #posix", function()
     local set = script()
     local echo = toolsOf(set).echo
     local count = 0

@@ -34,6 +34,8 @@ local LOOK_AGAIN_SECONDS = 0.01
 
 ---- Lines
 
+local CARRIAGE_RETURN = 13
+
 ---@class moonpad.McpLines
 ---@field text string what has come
 ---@field position integer in it: so far it has been looked at
@@ -59,14 +61,17 @@ local function restOf(lines)
   return rest
 end
 
--- The next line; nil: it is not complete. False: it is too long.
+-- The next line, without what ends it on this system or another; nil: it is not complete. False: it
+-- is too long.
 local function nextLine(lines)
   local stop = lines.text:find("\n", lines.position, true)
   local part = lines.text:sub(lines.position, (stop or #lines.text + 1) - 1)
   lines.position = (stop or #lines.text) + 1
   lines.pieces[#lines.pieces + 1], lines.size = part, lines.size + #part
   if lines.size > lines.limit then return false end
-  return stop and restOf(lines)
+  if not stop then return nil end
+  local line = restOf(lines)
+  return line:byte(-1) == CARRIAGE_RETURN and line:sub(1, -2) or line
 end
 
 ---- The end
