@@ -22,7 +22,7 @@ return function(options)
   end)
 
   busted.subscribe({ "suite", "end" }, function()
-    local file <close> = assert(io.open(path, "w"))
+    local file <close> = assert(io.open(path, "wb"))
     assert(file:write(("%d %d %d %d\n"):format(handler.successesCount, handler.failuresCount + handler.errorsCount,
                                                handler.pendingsCount, left)))
     writeFailures(file, handler.failures)

@@ -17,9 +17,9 @@ dll() { # NAME FLAGS-AND-SOURCES...
 
 windows_lua() {
   local lua=$sources/lua/src search
-  # Debian's folder of Lua files, for busted; what stands in for modules that it loads; and this
+  # What stands in for modules that busted loads; Debian's folder of Lua files, for busted; and this
   # one, for specs.
-  search="/usr/share/lua/5.4/?.lua;/usr/share/lua/5.4/?/init.lua;./spec/platforms/lua/?.lua;./?.lua;./?/init.lua"
+  search="$project/spec/platforms/lua/?.lua;/usr/share/lua/5.4/?.lua;/usr/share/lua/5.4/?/init.lua;./?.lua;./?/init.lua"
   dll lua54 -DLUA_BUILD_AS_DLL "-DLUA_PATH_DEFAULT=\"$search\"" \
     $(find "$lua" -name 'l*.c' ! -name lua.c ! -name luac.c) &&
     $cc -O1 -static -DLUA_BUILD_AS_DLL -o bin/lua.exe "$lua/lua.c" -Llib -llua54 &&

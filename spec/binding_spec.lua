@@ -2,6 +2,7 @@
 -- made wrongly.
 local moonpad = require "moonpad"
 local core = require "moonpad.core"
+local support = require "spec.support"
 
 local function open(config)
   return moonpad.open("memory:", config)
@@ -644,6 +645,8 @@ describe("under a collector that never rests", function()
 end)
 
 describe("a Lua state", function()
+  after_each(support.cleanup)
+
   it("can end with everything still in use", function()
     local program = [[
       local moonpad = require "moonpad"
@@ -665,14 +668,13 @@ describe("a Lua state", function()
       keep = older
       io.write "ended"
     ]]
-    local path = os.tmpname()
+    local path = support.tmpdir() .. "/program.lua"
     local file = assert(io.open(path, "w"))
     file:write(("package.path, package.cpath = %q, %q\n"):format(package.path, package.cpath), program)
     file:close()
     local pipe = assert(io.popen("lua5.4 " .. path .. " 2>&1"))
     local output = pipe:read "a"
     local ok = pipe:close()
-    os.remove(path)
     assert.equal("ended", output)
     assert.is_true(ok)
   end)

@@ -129,6 +129,10 @@ describe("bin/moonpad", function()
       fails(1, "line 2", ("sessions import --db %s --session x"):format(quote(other)),
         exported:gsub("\n.-\n", "\nrubbish\n", 1))
       fails(1, "No such file", ("sessions import %s --db %s"):format(quote(folder .. "/none"), quote(other)))
+    end)
+
+    it("export says so when the disk is full #posix", function()
+      store("shop", "ann", "s1")
       fails(1, "/dev/full: No space left on device", ("sessions export --db %s --session s1 --output /dev/full")
         :format(quote(db)))
     end)

@@ -144,9 +144,9 @@ describe("bin/moonpad", function()
       assert.equal(2, #tries)
       code, out, err = run(tries[1]:match "^moonpad (.*)$")
       assert.same({ 0, "You have 1 notes.\n", "" }, { code, out, err })
-      local lua, build = here() .. "/lua/", os.getenv "MOONPAD_BUILD" or here() .. "/build"
+      local lua = here() .. "/lua/"
       local paths = ("LUA_PATH=%s LUA_CPATH=%s"):format(
-        quote(("%s?.lua;%s?/init.lua;;"):format(lua, lua)), quote(build .. "/?.so;;"))
+        quote(("%s?.lua;%s?/init.lua;;"):format(lua, lua)), quote(package.cpath))
       local inside = "cd helper && " .. tries[2]:gsub("helper/", "")
       for _, try in ipairs { tries[2], inside } do
         local _, _, exit = os.execute(("cd %s && export %s && (%s -o TAP) > out 2>&1"):format(
@@ -246,7 +246,7 @@ describe("bin/moonpad", function()
       assert.equal("Bearer " .. KEY, web:requests()[1].headers.authorization)
     end)
 
-    it("Ctrl-C ends a batch at once, and keeps the session", function()
+    it("Ctrl-C ends a batch at once, and keeps the session #posix", function()
       local held = stream { "Let me ", "think for ever." }
       held.hold = held.body:find("data: ", 2, true) - 1
       web:script { [PATH] = { stream { "Yes?" }, held, stream { "Still here." } } }
@@ -265,7 +265,7 @@ describe("bin/moonpad", function()
       assert.same({ "Hello?", "Yes?", "A hard question", "And now?" }, asked)
     end)
 
-    it("Ctrl-C between two turns of a batch ends it as well", function()
+    it("Ctrl-C between two turns of a batch ends it as well #posix", function()
       local agent = agentFile [[
         return require("moonpad").agent { name = "Guide", model = function()
           io.popen("kill -INT $PPID"):close()
@@ -297,7 +297,7 @@ describe("bin/moonpad", function()
       assert.matches('"errorCode":"QUOTA"', out, 1, true)
     end)
 
-    it("Ctrl-C ends the run of a single message as well", function()
+    it("Ctrl-C ends the run of a single message as well #posix", function()
       local held = stream { "Let me ", "think for ever." }
       held.hold = held.body:find("data: ", 2, true) - 1
       web:script { [PATH] = held }
@@ -319,7 +319,7 @@ describe("bin/moonpad", function()
       assert.same({ "user: A hard question" }, (stored "Guide"))
     end)
 
-    it("Ctrl-C once more ends the command where the agent never comes back", function()
+    it("Ctrl-C once more ends the command where the agent never comes back #posix", function()
       local agent = agentFile [[
         return require("moonpad").agent { name = "Guide", model = function()
           io.stdout:write("busy\n"):flush()
@@ -336,7 +336,7 @@ describe("bin/moonpad", function()
       assert.same({ "user: Hello" }, (stored "Guide"))
     end)
 
-    it("Ctrl-C while it waits for input that is no terminal ends it quietly", function()
+    it("Ctrl-C while it waits for input that is no terminal ends it quietly #posix", function()
       local agent = agentFile [[
         return require("moonpad").agent { name = "Guide", model = function() return "Yes?" end }
       ]]
@@ -384,7 +384,7 @@ describe("bin/moonpad", function()
       return terminal.start { folder = folder, command = command, script = script }
     end
 
-    it("where no terminal can be made, this says at once why", function()
+    it("where no terminal can be made, this says at once why #posix", function()
       write(folder .. "/none", "#!/bin/sh\necho 'script: failed to create pseudo-terminal' >&2\nexit 1\n")
       assert(os.execute("chmod +x " .. quote(folder .. "/none")))
       for script, why in pairs {
@@ -398,7 +398,7 @@ describe("bin/moonpad", function()
       end
     end)
 
-    it("at a terminal Ctrl-C cancels the turn, and the conversation goes on", function()
+    it("at a terminal Ctrl-C cancels the turn, and the conversation goes on #posix", function()
       local held = stream { "Let me ", "think for ever." }
       held.hold = held.body:find("data: ", 2, true) - 1
       web:script { [PATH] = { held, stream { "Yes?" } } }
@@ -415,7 +415,7 @@ describe("bin/moonpad", function()
       assert.same({ "user: A hard question", "user: Hello?", "Guide: Yes?" }, (stored "Guide"))
     end)
 
-    it("at a terminal, what goes into a file has no prompt and no hint in it", function()
+    it("at a terminal, what goes into a file has no prompt and no hint in it #posix", function()
       web:script { [PATH] = { stream { "Yes?" }, stream { "Still here." } } }
       local screen = startAtTerminal "> log"
       screen:waitFor "/help lists the commands"
@@ -426,7 +426,7 @@ describe("bin/moonpad", function()
       assert.equal("Yes?\nStill here.\n", read(folder .. "/log"))
     end)
 
-    it("at a terminal Ctrl-C that nobody has looked at when the prompt comes gives another one", function()
+    it("at a terminal Ctrl-C that nobody has looked at when the prompt comes gives another one #posix", function()
       local agent = agentFile [[
         return require("moonpad").agent { name = "Guide", model = function()
           io.popen("kill -INT $PPID"):close()
@@ -443,7 +443,7 @@ describe("bin/moonpad", function()
       assert.matches("code 0", screen:close "/quit\n")
     end)
 
-    it("at a terminal goes on after an error, and after Ctrl-C at the prompt", function()
+    it("at a terminal goes on after an error, and after Ctrl-C at the prompt #posix", function()
       local failing = server.json({ error = { message = "bad weather" } }, { status = 400 })
       web:script { [PATH] = { failing, stream { "Yes?" } } }
       local screen = startAtTerminal()

@@ -128,7 +128,7 @@ describe("bin/moonpad", function()
       end
     end)
 
-    it("ignores a folder for its state that is not absolute", function()
+    it("ignores a folder for its state that is not absolute #posix", function()
       local agent = agentFile(counter)
       local pipe <close> = assert(io.popen "pwd")
       local here = pipe:read "l"
@@ -231,7 +231,7 @@ describe("bin/moonpad", function()
       end
     end)
 
-    it("say what is missing where permissions do not suffice", function()
+    it("say what is missing where permissions do not suffice #posix", function()
       local archive = folder .. "/archive"
       local path = archive .. "/state.db"
       assert(os.execute("mkdir " .. quote(archive)))
@@ -304,7 +304,7 @@ describe("bin/moonpad", function()
         "invalid_argument: agent: nam: unknown field, did you mean name%? %(at [^ ]*agent.lua:1%)")
     end)
 
-    it("in the permissions of the agent's file is told as that", function()
+    it("in the permissions of the agent's file is told as that #posix", function()
       local agent = agentFile(counter)
       assert(os.execute("chmod 000 " .. agent))
       local problem = ("the agent file cannot be read: %s/agent.lua: Permission denied"):format(folder)
@@ -370,7 +370,7 @@ describe("bin/moonpad", function()
       local build = os.getenv "MOONPAD_BUILD" or "build"
       local pipe <close> = assert(io.popen(("MOONPAD_BUILD=%s %sbin/moonpad state --app A --db %s 2>&1"):format(
         quote(build), deep, quote(db))))
-      assert.equal(("moonpad: corrupt: %s: not a database\n"):format(db), pipe:read "a")
+      assert.matches("^moonpad: corrupt: [^\n]*state%.db: not a database\n$", pipe:read "a")
     end)
 
     it("when the output cannot be written is told, not passed over", function()
@@ -437,7 +437,7 @@ describe("bin/moonpad", function()
     assert.matches("Usage: moonpad", out)
   end)
 
-  it("finds its modules through a symbolic link, from another folder", function()
+  it("finds its modules through a symbolic link, from another folder #posix", function()
     local pipe <close> = io.popen "pwd"
     local here = pipe:read "l"
     assert(os.execute(("ln -s %s %s"):format(quote(here .. "/bin/moonpad"), quote(folder .. "/mp"))))

@@ -149,7 +149,6 @@ describe("moonpad run", function()
         ["--file " .. folder .. "/bad"] = "the message is not valid UTF-8 (byte 2)",
         ["--file " .. folder .. "/empty"] = "--file: " .. folder .. "/empty holds no message",
         ["--file " .. folder .. "/none"] = "--file: " .. folder .. "/none: No such file or directory",
-        ["--file " .. folder] = "--file: " .. folder .. " cannot be read: Is a directory",
         ["-"] = "--file: standard input holds no message",
       } do
         assert.same({ 1, "", ("moonpad: %s\n"):format(problem) }, { run(words) })
@@ -158,6 +157,11 @@ describe("moonpad run", function()
       for _, words in ipairs { "''", "' '" } do
         assert.same({ 2, "", "moonpad: the message is empty\n" }, { run(words, "one\n") })
       end
+    end)
+
+    it("is not read from a folder #posix", function()
+      local problem = ("moonpad: --file: %s cannot be read: Is a directory\n"):format(folder)
+      assert.same({ 1, "", problem }, { run("--file " .. folder) })
     end)
   end)
 
@@ -173,7 +177,7 @@ describe("moonpad run", function()
         { run("", "escape\r\none\r\n/quit\r\n") })
     end)
 
-    it("fails where its input cannot be read", function()
+    it("fails where its input cannot be read #posix", function()
       local command = commandLine(("run %s/agent.lua"):format(folder))
       local _, _, code = os.execute(("%s < %s 2> %s/err"):format(command, folder, folder))
       assert.same({ 1, "moonpad: standard input cannot be read: Is a directory\n" }, { code, read(folder .. "/err") })
@@ -299,7 +303,7 @@ Expert: I know.
     end)
   end)
 
-  describe("at a terminal", function()
+  describe("at a terminal #posix", function()
     it("shows who speaks, which tools run, and no character that steers it", function()
       local shown = talk("look", "breaks", "escape", "fail", "expert")
       for _, text in ipairs {
@@ -358,7 +362,7 @@ Expert: I know.
 
   -- Where libedit is not installed, lines cannot be edited.
   local hasEditor = pcall(require, "moonpad.editline_core")
-  describe("with libedit", hasEditor and function()
+  describe("with libedit #posix", hasEditor and function()
     local LEFT <const>, UP <const> = "\27[D", "\27[A"
 
     it("edits lines by keys, and brings earlier ones back, also in a later start", function()
@@ -401,7 +405,7 @@ Expert: I know.
     setup(function() web = server.start() end)
     teardown(function() web:stop() end)
 
-    it("says at a terminal why a model is asked again", function()
+    it("says at a terminal why a model is asked again #posix", function()
       web:script { ["/chat/completions"] = {
         server.json({ error = { message = "on fire" } }, { status = 500, headers = { ["Retry-After"] = "1" } }),
         server.json { choices = { { message = { role = "assistant", content = "Here I am." } } } },

@@ -83,7 +83,7 @@ describe("docs/lua.md", function()
 end)
 
 describe("docs/reference.md", function()
-  it("is what the annotations say", function()
+  it("is what the annotations say #posix", function()
     local pipe = assert(io.popen "lua5.4 scripts/reference.lua")
     local text = pipe:read "a"
     assert.is_true(pipe:close())

@@ -139,7 +139,7 @@ describe("an error", function()
       end)
     end)
 
-    it("is `storage` when the folder cannot be written", function()
+    it("is `storage` when the folder cannot be written #posix", function()
       local program = [[
         local ok, err = pcall(require("moonpad").open, "sqlite:" .. arg[1] .. "/test.db")
         print(ok, err.code, (err.message:find(arg[1], 1, true)))

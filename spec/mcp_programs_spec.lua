@@ -39,7 +39,7 @@ describe("moonpad run #http", function()
     return web.stream { chunk, "[DONE]" }
   end
 
-  it("runs an agent of three lines with a server's tools and a model's name, and leaves no process", function()
+  it("runs an agent of three lines with a server's tools and a model's name, and leaves no process #posix", function()
     local folder = support.tmpdir()
     local file = assert(io.open(folder .. "/agent.lua", "w"))
     file:write [[

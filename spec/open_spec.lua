@@ -33,7 +33,7 @@ describe("moonpad.open", function()
   end)
 
   it("opens a file, and finds there what was stored", function()
-    local path = folder .. "/a file with blanks & signs#?.db"
+    local path = folder .. "/a file with blanks & signs#.db"
     do
       local service <close> = moonpad.open("sqlite:" .. path)
       local session = checks.create(service, "s", { k = { 1, 2.0, moonpad.array {} }, ["user:k"] = "u",

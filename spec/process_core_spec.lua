@@ -1,8 +1,11 @@
 -- moonpad.process_core: children that inherit nothing, never block their host, never outlive it.
+local children = require "spec.support.children"
 local core = require "moonpad.core"
 local processCore = require "moonpad.process_core"
 local processes = require "spec.support.processes"
 local support = require "spec.support"
+
+local await, readAll = children.await, children.readAll
 
 -- Far longer than anything here takes: who waits that long has failed.
 local LONG = 60
@@ -25,25 +28,6 @@ describe("a child process", function()
     local process = assert(try(command, more))
     started[#started + 1] = process
     return process
-  end
-
-  -- Waits for the next news, not longer than LONG.
-  local function await(process)
-    local readable, writable = {}, {}
-    process:descriptors(readable, writable)
-    assert.is_true(processCore.poll(readable, writable, LONG))
-  end
-
-  -- All that it writes until it closes the stream.
-  local function readAll(process, stream)
-    local pieces = {}
-    while true do
-      local piece, isAtEnd = process:read(stream or "output")
-      if isAtEnd then return table.concat(pieces) end
-      pieces[#pieces + 1] = piece
-      if not piece then await(process) end
-      process:flush()
-    end
   end
 
   local function readLine(process)

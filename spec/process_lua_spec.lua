@@ -1,12 +1,12 @@
 -- moonpad.process_core with children in Lua, on every system: what they are told, and how they end.
+local children = require "spec.support.children"
 local core = require "moonpad.core"
 local files = require "spec.support.files"
 local paths = require "moonpad.util.paths"
 local processCore = require "moonpad.process_core"
 local support = require "spec.support"
 
--- Far longer than anything here takes: who waits that long has failed.
-local LONG = 60
+local await, environment, readAll = children.await, children.environment, children.readAll
 
 describe("a child in Lua", function()
   local started
@@ -16,43 +16,12 @@ describe("a child in Lua", function()
     support.cleanup()
   end)
 
-  local function environment(more)
-    local list = { "LUA_PATH=" .. package.path, "LUA_CPATH=" .. package.cpath, more }
-    -- The last two where moonpad was built with sanitizers.
-    for _, name in ipairs { "PATH", "SYSTEMROOT", "WINEPREFIX", "WINEDEBUG", "LD_PRELOAD", "ASAN_OPTIONS" } do
-      local value = core.environment(name)
-      if value then list[#list + 1] = ("%s=%s"):format(name, value) end
-    end
-    return list
-  end
-
-  -- A file, because it is told what it is by its own arguments.
   local function start(code, arguments, more)
-    local script = support.tmpdir() .. "/child.lua"
-    files.write(script, code)
-    local options = { command = { "lua5.4", script, table.unpack(arguments or {}) }, environment = environment() }
+    local options = children.inLua(code, arguments)
     for name, value in pairs(more or {}) do options[name] = value end
     local process = assert(processCore.start(options))
     started[#started + 1] = process
     return process
-  end
-
-  local function await(process)
-    local readable, writable = {}, {}
-    process:descriptors(readable, writable)
-    assert.is_true(processCore.poll(readable, writable, LONG))
-  end
-
-  -- All that it writes until it closes the stream, with the ends of lines that all systems have.
-  local function readAll(process, stream)
-    local pieces = {}
-    while true do
-      local piece, isAtEnd = process:read(stream or "output")
-      if isAtEnd then return (table.concat(pieces):gsub("\r\n", "\n")) end
-      pieces[#pieces + 1] = piece
-      if not piece then await(process) end
-      process:flush()
-    end
   end
 
   local function ending(process)

@@ -60,9 +60,8 @@ describe("docs/storage.md", function()
     folder = support.tmpdir()
     place = "cd " .. quote(folder) .. " && "
     local here = output("pwd"):gsub("\n$", "")
-    local build = os.getenv "MOONPAD_BUILD" or here .. "/build"
     place = ("%sLUA_PATH=%s LUA_CPATH=%s "):format(place, quote(here .. "/lua/?.lua;" .. here .. "/lua/?/init.lua;;"),
-      quote(build .. "/?.so;;"))
+      quote(package.cpath))
   end)
   teardown(support.cleanup)
 

@@ -28,8 +28,8 @@ end)
       line = line + 1
       if content:find("LINE", 1, true) then number = line end
     end
-    local pipe <close> = assert(io.popen(("lua5.4 /usr/bin/busted --ignore-lua --no-auto-insulate %s 2>&1"):format(
-      support.quote(path))))
+    local pipe <close> = assert(io.popen(("lua5.4 /usr/bin/busted --ignore-lua --no-auto-insulate --cpath=%s %s 2>&1")
+      :format(support.quote(package.cpath), support.quote(path))))
     return pipe:read "a", ("agent_spec.lua:%d: "):format(number or 0)
   end
 

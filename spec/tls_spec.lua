@@ -22,7 +22,8 @@ describe("https", function()
       port = line:match "^ACCEPT .*:(%d+)$"
       if port then break end
     end
-    url = "https://127.0.0.1:" .. assert(port, "the server has not started") .. "/"
+    -- By its name: curl finds no address in a certificate where Windows checks it.
+    url = "https://localhost:" .. assert(port, "the server has not started") .. "/"
   end
 
   before_each(function() folder = support.tmpdir() end)
@@ -50,42 +51,43 @@ describe("https", function()
   end
 
   it("refuses a certificate that nobody vouches for, and says so", function()
-    serve(certificate("own", "IP:127.0.0.1"))
+    serve(certificate("own", "DNS:localhost"))
     local status, message, kind = fetch()
     assert.same({ nil, "tls" }, { status, kind })
-    assert.matches("certificate", message)
+    assert.matches("[Cc]ert", message)
     local model = moonpad.models.openai { model = "m", apiKey = "sk-secret", baseUrl = url, maxRetries = 0 }
     local runner = moonpad.runner {
       appName = "app", agent = moonpad.agent { name = "A", model = model }, sessionService = moonpad.open "memory:",
     }
     local ok, err = pcall(support.run, runner, "Hi")
     assert.same({ false, "model", "tls" }, { ok, err.code, err.kind })
-    assert.matches("certificate", err.message)
+    assert.matches("[Cc]ert", err.message)
     assert.is_nil(tostring(err):find("sk-secret", 1, true))
   end)
 
-  it("takes one that the caFile vouches for, of the caller's or of the environment", function()
-    serve(certificate("own", "IP:127.0.0.1"))
+  it("takes one that the caFile vouches for, of the caller's or of the environment #native", function()
+    serve(certificate("own", "DNS:localhost"))
     local file = folder .. "/own.pem"
     local status, body = fetch { caFile = file }
     assert.equal(200, status)
     assert.matches("TLSv1", body)
     assert.matches("^200", fetchWith("CURL_CA_BUNDLE=" .. quote(file)))
     assert.matches("^200", fetchWith("SSL_CERT_FILE=" .. quote(file)))
-    assert.matches("^nil.*certificate", fetchWith "")
+    assert.matches("^nil.*[Cc]ert", fetchWith "")
     assert.matches("^nil", fetchWith("CURL_CA_BUNDLE=" .. quote(folder .. "/none.pem")))
   end)
 
-  it("is where a server on the same host may redirect to", function()
-    serve(certificate("own", "IP:127.0.0.1"))
+  it("is where a server on the same host may redirect to #native", function()
+    serve(certificate("own", "DNS:localhost"))
     local web = server.start()
     finally(function() web:stop() end)
     web:script { ["/a"] = { status = 301, headers = { Location = url } } }
-    local job <close> = http.request { url = web.url .. "/a", attempts = 1, caFile = folder .. "/own.pem" }
+    local start = web.url:gsub("127%.0%.0%.1", "localhost") .. "/a"
+    local job <close> = http.request { url = start, attempts = 1, caFile = folder .. "/own.pem" }
     assert.equal(200, (job:wait()))
     assert.matches("TLSv1", (job:collect()))
     -- The certificate is looked at there as anywhere.
-    local other <close> = http.request { url = web.url .. "/a", attempts = 1 }
+    local other <close> = http.request { url = start, attempts = 1 }
     assert.equal("tls", (select(3, other:wait())))
   end)
 
@@ -93,6 +95,6 @@ describe("https", function()
     serve(certificate("other", "DNS:other.example"))
     local status, message, kind = fetch { caFile = folder .. "/other.pem" }
     assert.same({ nil, "tls" }, { status, kind })
-    assert.matches("127%.0%.0%.1", message)
+    assert.matches("localhost", message)
   end)
 end)

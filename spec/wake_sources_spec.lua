@@ -1,24 +1,31 @@
 -- Waits end when there is news: of transfers and of child processes, in one place.
+local children = require "spec.support.children"
 local core = require "moonpad.core"
 local coroutines = require "moonpad.runtime.coroutines"
 local http = require "moonpad.http"
 local processCore = require "moonpad.process_core"
 local processes = require "spec.support.processes"
+local support = require "spec.support"
 local wakeSources = require "moonpad.runtime.wake_sources"
 local web = require "spec.support.http"
 
 -- Far longer than anything here takes: who waits that long has failed.
 local LONG = 60
 
--- A child as a source; `heard` is what it has said.
+-- A child as a source; `heard` is what it has said. It says lines, and listens till the end.
 local function childSource(code)
   local source = { heard = "", isNeeded = true }
-  source.process = assert(processCore.start { command = { "/bin/sh", "-c", code }, environment = {} })
+  source.process = assert(processCore.start(children.inLua(([[
+    local core = require "moonpad.core"
+    local function say(line) io.write(line, "\n"):flush() end
+    %s
+    io.read "a"
+  ]]):format(code))))
   function source:isActive() return self.isNeeded end
   function source:prepare(readable, writable) self.process:descriptors(readable, writable) end
   function source:advance()
     local piece = self.process:read "output"
-    self.heard = self.heard .. (piece or "")
+    self.heard = self.heard .. (piece or ""):gsub("\r\n", "\n")
     return piece ~= nil
   end
   wakeSources.add(source)
@@ -34,6 +41,7 @@ describe("a wait", function()
     end
     if server then server:stop() end
     source, server = nil, nil
+    support.cleanup()
   end)
 
   local function elapsed(action)
@@ -44,7 +52,7 @@ describe("a wait", function()
 
   it("ends when a child says something, and not before", function()
     local seconds = elapsed(function()
-      source = childSource "sleep 0.1; echo hello; cat"
+      source = childSource "core.sleep(0.1) say 'hello'"
       while source.heard == "" do wakeSources.wait(LONG) end
     end)
     assert.equal("hello\n", source.heard)
@@ -53,7 +61,7 @@ describe("a wait", function()
   end)
 
   it("of http.poll and of a run that nobody steps ends as well", function()
-    source = childSource "read line; echo one; read line; echo two; cat"
+    source = childSource "io.read() say 'one' io.read() say 'two'"
     assert.is_true(source.process:write "\n")
     while source.heard ~= "one\n" do assert.is_true(http.poll(LONG)) end
     assert.is_true(source.process:write "\n")
@@ -61,7 +69,7 @@ describe("a wait", function()
   end)
 
   it("does not wait for what nothing is awaited of", function()
-    source = childSource "echo never read; cat"
+    source = childSource "say 'never read'"
     source.isNeeded = false
     assert.is_false(wakeSources.isActive())
     coroutines.pause(0.2)
@@ -71,7 +79,7 @@ describe("a wait", function()
   it("ends for a transfer while a child is silent, and the other way round #http", function()
     server = web.start()
     server:script { ["/a"] = { held = true, body = "there" } }
-    source = childSource "read line; echo hello; cat"
+    source = childSource "io.read() say 'hello'"
     local job <close> = http.request { url = server.url .. "/a" }
     local asked = elapsed(function()
       repeat http.poll(0.01) until #server:requests() == 1
@@ -100,7 +108,7 @@ describe("a wait", function()
     while wakeSources.wait(0) do end
     local list, before = setmetatable({}, { __mode = "v" }), asked()
     do
-      local dropped = childSource "cat"
+      local dropped = childSource ""
       assert.equal(before + 1, asked())
       list[1] = dropped
       dropped.process:close()

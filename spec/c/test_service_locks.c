@@ -248,14 +248,25 @@ typedef struct lock_watch {
   atomic_bool held;
 } lock_watch;
 
+static bool lock_in_time(mp_mutex *mutex) {
+#if defined(_WIN32)
+  for (double until = mp_monotonic() + TIMEOUT_SECONDS / 6; mp_monotonic() < until; Sleep(1)) {
+    if (TryAcquireSRWLockExclusive((SRWLOCK *)&mutex->system)) return true;
+  }
+  return false;
+#else
+  struct timespec deadline;
+  clock_gettime(CLOCK_REALTIME, &deadline);
+  deadline.tv_sec += TIMEOUT_SECONDS / 6;
+  return pthread_mutex_timedlock(mutex, &deadline) == 0;
+#endif
+}
+
 static bool look_at_lock(void *context, bool asks) {
   lock_watch *self = context;
   (void)asks;
-  struct timespec deadline;
   if (atomic_load(&self->held)) return true;
-  clock_gettime(CLOCK_REALTIME, &deadline);
-  deadline.tv_sec += TIMEOUT_SECONDS / 6;
-  if (pthread_mutex_timedlock(&self->service->executor.mutex, &deadline) == 0) {
+  if (lock_in_time(&self->service->executor.mutex)) {
     mp_mutex_unlock(&self->service->executor.mutex);
   } else {
     atomic_store(&self->held, true);

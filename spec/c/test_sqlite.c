@@ -38,8 +38,10 @@ static void test_urls(void **state) {
   assert_int_equal(chdir(files->folder), 0);
   expect_opens_as(files, "plain.db", "plain.db");
   expect_opens_as(files, "///relative.db", "relative.db");
+#if !defined(_WIN32) /* where no name has such signs */
   expect_opens_as(files, "file:is-a-name?mode=memory", "file:is-a-name?mode=memory");
   expect_opens_as(files, ":memory:x", ":memory:x");
+#endif
   expect_opens_as(files, files->path, files->path);
   snprintf(rest, sizeof rest, "///%s", files->path);
   expect_opens_as(files, rest, files->path);
@@ -68,9 +70,9 @@ static void test_memory_leaves_no_file(void **state) {
   assert_int_equal(count_appended(second, "s"), 0);
   folder_close(first);
   folder_close(second);
+  assert_int_equal(chdir(before), 0);
   assert_int_equal(rmdir(files->folder), 0);
   assert_int_equal(mkdir(files->folder, 0700), 0);
-  assert_int_equal(chdir(before), 0);
 }
 
 static void test_survives_a_change_of_folder(void **state) {
@@ -113,12 +115,21 @@ static void test_empty_files_become_ours(void **state) {
   assert_int_equal(sql_integer(files->path, "PRAGMA user_version"), 2);
 }
 
+/* Windows has a path's other parts in its own way. */
+static const char *last_part(const char *path) {
+#if defined(_WIN32)
+  return strrchr(path, '/') + 1;
+#else
+  return path;
+#endif
+}
+
 /* The file is refused, and is afterwards what it was, with nothing beside it. */
 static void expect_refused(sqlite_files *files, moonpad_status status, const char *message) {
   size_t size, size_after;
   char *bytes = file_bytes(files->path, &size);
   expect_failure(files, files->path, status, message);
-  assert_non_null(strstr(files->error.message, files->path));
+  assert_non_null(strstr(files->error.message, last_part(files->path)));
   char *after = file_bytes(files->path, &size_after);
   assert_int_equal(size, size_after);
   assert_memory_equal(bytes, after, size);
@@ -184,7 +195,9 @@ static void test_missing_folders(void **state) {
   snprintf(folder, sizeof folder, "%s/nowhere", files->folder);
   snprintf(path, sizeof path, "%s/state.db", folder);
   expect_failure(files, path, MOONPAD_STORAGE, folder);
+#if !defined(_WIN32) /* which has words of its own for it */
   assert_non_null(strstr(files->error.message, "No such file or directory"));
+#endif
   file_write(folder, "", 0);
   expect_failure(files, path, MOONPAD_STORAGE, "is not a folder");
   remove(folder);
