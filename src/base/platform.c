@@ -5,6 +5,9 @@
 #if defined(__APPLE__) && !defined(_DARWIN_C_SOURCE)
 #define _DARWIN_C_SOURCE /* the same there, and waits for so many seconds */
 #endif
+#ifndef _FILE_OFFSET_BITS
+#define _FILE_OFFSET_BITS 64 /* for files beyond 2 GB, on 32 bits */
+#endif
 #include "base/platform.h"
 
 #include <stdlib.h>

@@ -2,7 +2,6 @@
 ** cli/files.c: folders and names of files, for the command. Every function that fails gives nil, a
 ** message that names the path, and the number of the error.
 */
-#define _FILE_OFFSET_BITS 64 /* for folders whose entries are numbered with more than 32 bits */
 #include "cli/files.h"
 
 #include <errno.h>

@@ -1,4 +1,5 @@
 /* What the command asks of the system: POSIX first, then Windows. */
+#define _FILE_OFFSET_BITS 64 /* for folders whose entries are numbered with more than 32 bits */
 #include "cli/system.h"
 
 #include <errno.h>
