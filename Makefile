@@ -546,7 +546,7 @@ $(BUILD)/spec/folders.$(SO): $(BUILD)/obj/spec/support/folders.o $(BUILD)/libmoo
 	$(say) LINK $@
 	$(Q)$(LINK) -shared -o $@ $^ -Wl,--exclude-libs,ALL $(LUA_DLL) $(LIBS)
 
-# The shell that specs ask where Windows is wine.
+# The shell that specs ask where Windows is wine, and on WebAssembly.
 $(BUILD)/obj/spec/platforms/shell.o: private MODULE_CFLAGS = $(LUA_CFLAGS)
 
 $(BUILD)/spec/shell.$(SO): $(BUILD)/obj/spec/platforms/shell.o
@@ -567,7 +567,7 @@ $(BUILD)/spec/servers.$(SO): $(BUILD)/obj/spec/support/servers.o $(BUILD)/obj/sp
 # ---- A Lua with all in C inside that specs load, for scripts/platforms.sh ----
 
 # LUA_LIBS there holds Lua's main program, lua.c, and the modules of others as well.
-LUA_PROGRAM_OBJECTS := $(call objects,spec/platforms/modules.c spec/support/folders.c \
+LUA_PROGRAM_OBJECTS := $(call objects,spec/platforms/modules.c spec/platforms/shell.c spec/support/folders.c \
                        spec/support/slow_store.c spec/c/slow_store.c)
 $(BUILD)/obj/spec/platforms/modules.o: private MODULE_CFLAGS = $(LUA_CFLAGS)
 

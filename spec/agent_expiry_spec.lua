@@ -208,7 +208,7 @@ for _, store in ipairs(STORES) do
         assert.equal("1", count(url, "artifacts"))
       end)
 
-      it("loads a file while somebody else writes: that it is used is not stored then", function()
+      it("loads a file while somebody else writes: that it is used is not stored then #together", function()
         artifacts:close()
         artifacts = another { clock = clock, artifactTtlSeconds = 100, busyTimeoutMs = 600000 }
         artifacts:save(file("a", { part = "x" }))
@@ -221,7 +221,7 @@ for _, store in ipairs(STORES) do
         assert.is_nil(artifacts:load(file "a"))
       end)
 
-      it("stores with the next load what could not be stored", function()
+      it("stores with the next load what could not be stored #together", function()
         artifacts:save(file("a", { part = "x" }))
         clock:advance(60)
         local release = holdLock(url)
@@ -414,7 +414,7 @@ for _, store in ipairs(STORES) do
         end
       end)
 
-      it("searches while somebody else writes: that it is used is not stored then", function()
+      it("searches while somebody else writes: that it is used is not stored then #together", function()
         local session = create "s"
         say(session, "grey cat")
         memory:addSession(session)

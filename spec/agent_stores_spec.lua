@@ -153,7 +153,7 @@ describe("in a run that is stepped,", function()
     assert.equal(1, #memory:searchMemory({ appName = "app", userId = "u", query = "tea" }).memories)
   end)
 
-  it("a lock that is not had in time is busy, and nothing has changed", function()
+  it("a lock that is not had in time is busy, and nothing has changed #together", function()
     local artifacts <close> = moonpad.artifactService(url, { busyTimeoutMs = SHORT_TIMEOUT_MS })
     local memory <close> = moonpad.memoryService(url, { busyTimeoutMs = SHORT_TIMEOUT_MS })
     local session = sessionOf { "tea" }

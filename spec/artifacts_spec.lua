@@ -328,7 +328,7 @@ describe("moonpad.artifactService", function()
     assert.equal("corrupt", failure(moonpad.artifactService, url).code)
   end)
 
-  it("counts versions once each among processes", function()
+  it("counts versions once each among processes #together", function()
     local WRITERS, COUNT = 3, 100
     local pipes, seen = {}, {}
     for writer = 1, WRITERS do
@@ -357,7 +357,7 @@ describe("moonpad.artifactService", function()
     end
   end)
 
-  it("waits for a lock as long as busyTimeoutMs says, then says busy", function()
+  it("waits for a lock as long as busyTimeoutMs says, then says busy #together", function()
     local artifacts <close> = moonpad.artifactService(url, { busyTimeoutMs = 80 })
     local release = lock(path, folder)
     local seconds = support.quickest(1, function()

@@ -106,7 +106,7 @@ describe("moonpad forget", function()
     assert.equal(bob.name, session.state["user:" .. bob.key])
   end)
 
-  it("takes the WAL of programs that have the file open along", function()
+  it("takes the WAL of programs that have the file open along #together", function()
     live(url, bob)
     local service <close> = moonpad.open(url)
     service:getUserState { appName = "shop", userId = bob.id }
@@ -121,7 +121,7 @@ describe("moonpad forget", function()
     assert.equal("42\n", shell "SELECT count(*) FROM events")
   end)
 
-  it("says that bytes may be left while another program reads, and is run again", function()
+  it("says that bytes may be left while another program reads, and is run again #together", function()
     live(url, ann)
     live(url, bob)
     local note = folder .. "/reading"

@@ -452,7 +452,7 @@ describe("housekeeping, against a model", function()
     run(function(config) return moonpad.open("sqlite:" .. path, config) end, 2, true)
   end)
 
-  it("by two processes on one file", function()
+  it("by two processes on one file #together", function()
     local url = "sqlite:" .. support.tmpdir() .. "/processes.db"
     run(function(config, number)
       if number == 1 then return moonpad.open(url, config) end

@@ -444,7 +444,7 @@ describe("moonpad.memoryService", function()
     assert.equal("unsupported", err.code)
   end)
 
-  it("is busy, and nothing is half remembered, while somebody else writes", function()
+  it("is busy, and nothing is half remembered, while somebody else writes #together", function()
     local folder = support.tmpdir()
     local path = folder .. "/test.db"
     local service <close> = moonpad.open("sqlite:" .. path)

@@ -102,7 +102,7 @@ describe("a file of schema 1", function()
     assert.are.equal(told "killed", dump(service, goOn.users))
   end)
 
-  it("is migrated by one of several processes that open it at the same moment", function()
+  it("is migrated by one of several processes that open it at the same moment #together", function()
     local COUNT, EVENTS = 6, 10
     unpack "killed"
     local go = folder .. "/go"
@@ -137,7 +137,7 @@ describe("a file of schema 1", function()
     assert.are.equal("1\n", sql "PRAGMA user_version")
   end)
 
-  it("that somebody else keeps locked is `busy`, says why, and is migrated later", function()
+  it("that somebody else keeps locked is `busy`, says why, and is migrated later #together", function()
     unpack "sessions"
     local release = lock(path, folder)
     checks.raises("busy", { "test.db", "migrated to schema 2" }, moonpad.open, url, { busyTimeoutMs = 20 })

@@ -231,7 +231,7 @@ describe("moonpad.open", function()
       end)
     end)
 
-    it("has busyTimeoutMs: a lock that is not had in time is `busy`, and nothing is stored", function()
+    it("has busyTimeoutMs: a lock that is not had in time is `busy`, and nothing is stored #together", function()
       local path = folder .. "/test.db"
       local service <close> = moonpad.open("sqlite:" .. path, { busyTimeoutMs = 50 })
       local session = checks.create(service)

@@ -174,7 +174,7 @@ end)
 
 ---- HTTP
 
-describe("two calls", function()
+describe("two calls #http", function()
   local web
   setup(function() web = server.start() end)
   teardown(function() web:stop() end)

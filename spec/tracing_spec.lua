@@ -26,11 +26,17 @@ local function ask(agent, tracer, text, session)
   return pcall(runner.ask, runner, { userId = "ann", sessionId = session or "s", newMessage = text or "hi" })
 end
 
--- The spans as a tree: "name(child child)", children by when they began.
+-- The spans as a tree: "name(child child)", children by when they began; those that began at the
+-- same time, as a clock tells it, by when they ended.
 local function treeOf(spans, parent)
-  local names = {}
-  table.sort(spans, function(a, b) return a.startTime < b.startTime end)
-  for _, span in ipairs(spans) do
+  local names, position = {}, {}
+  for index, span in ipairs(spans) do position[span] = index end
+  local sorted = table.move(spans, 1, #spans, 1, {})
+  table.sort(sorted, function(a, b)
+    if a.startTime ~= b.startTime then return a.startTime < b.startTime end
+    return position[a] < position[b]
+  end)
+  for _, span in ipairs(sorted) do
     if span.parentSpanId == parent then
       local inner = treeOf(spans, span.spanId)
       names[#names + 1] = span.name .. (inner ~= "" and "(" .. inner .. ")" or "")

@@ -34,8 +34,9 @@ describe("tests that take turns", function()
 
   -- The names of the tests that were run, as a set, and the counts.
   local function run(turn)
-    local command = ("MOONPAD_TURN=%s lua5.4 /usr/bin/busted --ignore-lua -o scripts/busted_output.lua -Xoutput %s %s")
-      :format(turn, quote(folder .. "/counts"), quote(folder .. "/some_spec.lua"))
+    local command = ("MOONPAD_TURN=%s lua5.4 /usr/bin/busted --ignore-lua --cpath=%s -o scripts/busted_output.lua "
+      .. "-Xoutput %s %s"):format(turn, quote(package.cpath), quote(folder .. "/counts"),
+      quote(folder .. "/some_spec.lua"))
     local pipe <close> = assert(io.popen(command .. " 2>&1"))
     local names, text = {}, pipe:read "a"
     for name in text:gmatch "<([^<>]*)>" do names[name] = true end

@@ -15,6 +15,7 @@ int luaopen_moonpad_agent_stores_core(lua_State *L);
 int luaopen_moonpad_cli_core(lua_State *L);
 int luaopen_moonpad_process_core(lua_State *L);
 int luaopen_spec_folders(lua_State *L);
+int luaopen_spec_shell(lua_State *L);
 int luaopen_spec_slow_store(lua_State *L);
 int luaopen_cjson(lua_State *L);
 int luaopen_lfs(lua_State *L);
@@ -76,11 +77,27 @@ static const luaL_Reg modules[] = {{"moonpad.core", luaopen_moonpad_core},
                                    {"term", open_term},
                                    {NULL, NULL}};
 
+#if defined(__EMSCRIPTEN__)
+
+/* Emscripten has no pipes to programs. */
+static void use_shell(lua_State *L) {
+  luaopen_spec_shell(L);
+  lua_getglobal(L, "io");
+  lua_getfield(L, -2, "popen");
+  lua_setfield(L, -2, "popen");
+  lua_pop(L, 2);
+}
+
+#endif
+
 void __real_luaL_openlibs(lua_State *L);
 void __wrap_luaL_openlibs(lua_State *L);
 
 void __wrap_luaL_openlibs(lua_State *L) {
   __real_luaL_openlibs(L);
+#if defined(__EMSCRIPTEN__)
+  use_shell(L);
+#endif
   luaL_getsubtable(L, LUA_REGISTRYINDEX, LUA_PRELOAD_TABLE);
   luaL_setfuncs(L, modules, 0);
   lua_pop(L, 1);

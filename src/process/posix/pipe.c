@@ -1,8 +1,9 @@
 /* Pipes are descriptors that do not block. */
-#define _GNU_SOURCE /* ppoll */
+#define _GNU_SOURCE /* ppoll, of Linux */
 #include "process/pipe.h"
 
 #include <errno.h>
+#include <math.h>
 #include <poll.h>
 #include <time.h>
 #include <unistd.h>
@@ -59,6 +60,8 @@ void mp_waited_set(void *list, size_t index, int descriptor, bool is_written) {
   items[index] = (struct pollfd){descriptor, is_written ? POLLOUT : POLLIN, 0};
 }
 
+#if defined(__linux__)
+
 static struct timespec duration(double seconds) {
   struct timespec time = {0, 0};
   if (!(seconds > 0)) return time;
@@ -72,3 +75,13 @@ bool mp_wait(void *list, size_t count, double seconds) {
   struct timespec time = duration(seconds);
   return ppoll(list, (nfds_t)count, &time, NULL) > 0;
 }
+
+#else
+
+/* No sooner: whoever polls in a loop would go round in vain. */
+bool mp_wait(void *list, size_t count, double seconds) {
+  double milliseconds = seconds > 0 ? ceil((seconds < 1e6 ? seconds : 1e6) * 1e3) : 0;
+  return poll(list, (nfds_t)count, (int)milliseconds) > 0;
+}
+
+#endif

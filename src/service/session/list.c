@@ -79,7 +79,7 @@ static moonpad_status read_cursor(mp_env *env, moonpad_string cursor, mp_list_qu
   query->has_after = true;
   query->after_user_id.data = names->data;
   query->after_user_id.length = user_length;
-  query->after_session_id.data = names->data + user_length;
+  query->after_session_id.data = names->length == 0 ? NULL : names->data + user_length;
   query->after_session_id.length = names->length - user_length;
   return MOONPAD_OK;
 }
