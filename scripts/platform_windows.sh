@@ -79,13 +79,5 @@ windows_program() { # NAME
 }
 
 windows_specs() { # LABEL
-  local names
-  # shellcheck disable=SC2086 # a list of words
-  names=$(find spec examples/spec -path spec/peers -prune -o -name '*_spec.lua' -printf '%f\n' | sed 's/[.]lua$//' |
-    grep -vwE "$(echo $specs_left_out none | tr ' ' '|')" | tr '\n' ' ')
-  windows_program lua5.4 && windows_program sqlite3 || return
-  LC_ALL=C.UTF-8 SO=dll PATH=$out/bin:$PATH scripts/run_tests.sh -b "$out" -r "$results" -l "$1" -x "$tags_left_out" \
-    -o "$names" lua
-  # shellcheck disable=SC2086 # a list of words
-  echo "$1: left out, scripts/platforms.sh says why:" $specs_left_out "#${tags_left_out//,/ #}"
+  windows_program lua5.4 && windows_program sqlite3 && run_all_but_left_out "$1" LC_ALL=C.UTF-8 SO=dll
 }

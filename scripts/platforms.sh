@@ -111,7 +111,7 @@ platform() { # NAME
       # everything for a terminal.
       tags_left_out=$tags_left_out,threads,process,native,together
       specs_left_out="$specs_left_out $about_processes locked_file_spec moved_file_spec ahead_spec process_spec \
-        housekeeping_process_spec cli_commands_spec cli_conversation_spec cli_spec cli_talk_spec"
+        housekeeping_process_spec cli_commands_spec cli_conversation_spec cli_spec cli_talk_spec demo_spec"
       if [ "$1" = wasm-asan ]; then
         sanitize=address,undefined libraries=build_libraries specs=true
         # It does not see there that longjmp leaves functions.
@@ -196,17 +196,24 @@ make_program() { # NAME FILE
   fi
 }
 
-run_specs() { # LABEL
-  local names
+# With what is set for them in the environment.
+run_all_but_left_out() { # LABEL NAME=VALUE...
+  local label=$1 names
+  shift
   # shellcheck disable=SC2086 # a list of words
   names=$(find spec examples/spec -path spec/peers -prune -o -name '*_spec.lua' -printf '%f\n' | sed 's/[.]lua$//' |
     grep -vwE "$(echo $specs_left_out none | tr ' ' '|')" | tr '\n' ' ')
+  env "PATH=$out/bin:$PATH" "$@" \
+    scripts/run_tests.sh -b "$out" -r "$results" -l "$label" -x "$tags_left_out" -o "$names" lua
+  # shellcheck disable=SC2086 # a list of words
+  echo "$label: left out, scripts/platforms.sh says why:" $specs_left_out "#${tags_left_out//,/ #}"
+}
+
+run_specs() { # LABEL
   make_program lua5.4 "$out/lua5.4"
   # Without one of its own, that of this machine.
   [ ! -e "$root/sqlite3" ] || make_program sqlite3 "$root/sqlite3"
-  PATH=$out/bin:$PATH scripts/run_tests.sh -b "$out" -r "$results" -l "$1" -x "$tags_left_out" -o "$names" lua
-  # shellcheck disable=SC2086 # a list of words
-  echo "$1: left out, scripts/platforms.sh says why:" $specs_left_out "#${tags_left_out//,/ #}"
+  run_all_but_left_out "$1"
 }
 
 run_platform() { # NAME
