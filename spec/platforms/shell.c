@@ -65,7 +65,7 @@ static FILE *create(char path[PATH_BYTES]) {
 
 /* In the background, with its standard input all the same. */
 static bool tell_shell(const char *words) {
-  char line[LINE_BYTES];
+  char line[LINE_BYTES + 32];
   snprintf(line, sizeof line, "exec 3<&0; sh %s <&3 &", words);
   return system(line) == 0;
 }
