@@ -1,5 +1,5 @@
 /*
-** The shell that Lua specs write their commands for, where Windows is wine, and on WebAssembly: that
+** The shell that Lua specs write their commands for where Windows is wine, and on WebAssembly: that
 ** of the host. Both start its programs, but hand them no pipe, and tell nothing of their end: so
 ** spec/platforms/shell.sh makes a pipe that has a name, and leaves the exit code in a file.
 */
