@@ -443,6 +443,10 @@ static void test_what_is_no_cursor_is_refused(void **state) {
     assert_string_equal(failure.message, "after: not a cursor that listSessions returned");
     assert_null(list);
   }
+  /* Nobody is called so, but it is one. */
+  options.after = T("[1.5,\"\",\"\"]");
+  OK(moonpad_list_sessions(self->service, T("app"), &options, &list, &failure));
+  moonpad_session_list_free(list);
 }
 
 static void test_read_by_path(void **state) {
