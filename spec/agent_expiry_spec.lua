@@ -191,7 +191,7 @@ for _, store in ipairs(STORES) do
         assert.is_nil(another():load(file "a"))
       end)
 
-      it("leaves no row of what is deleted or swept", function()
+      it("leaves no row of what is deleted or swept #together", function()
         for _, way in ipairs { "delete", "sweep", "save" } do
           artifacts:save(file(way, { part = "x" }))
           clock:advance(60)
