@@ -15,9 +15,9 @@ local function run(script)
   local command = ("node spec/platforms/web/%s %s %s %s/browser %s"):format(
     script, support.quote(PAGE), web.url, support.tmpdir(), support.quote(os.getenv "MOONPAD_SCREENSHOTS" or ""))
   local pipe <close> = assert(io.popen(command))
-  local seen = moonpad.json.decode(assert(pipe:read "a":match "([^\n]+)\n*$", script .. " has printed nothing"))
+  local printed = pipe:read "a"
   web:stop()
-  return seen
+  return moonpad.json.decode(assert(printed:match "([^\n]+)\n*$", script .. " has printed nothing"))
 end
 
 describe("the page of examples/web", function()
