@@ -370,7 +370,7 @@ describe("bin/moonpad", function()
       local build = os.getenv "MOONPAD_BUILD" or "build"
       local pipe <close> = assert(io.popen(("MOONPAD_BUILD=%s %sbin/moonpad state --app A --db %s 2>&1"):format(
         quote(build), deep, quote(db))))
-      assert.matches("^moonpad: corrupt: [^\n]*state%.db: not a database\n$", pipe:read "a")
+      assert.equal(("moonpad: corrupt: %s: not a database\n"):format(support.toldPath(db)), pipe:read "a")
     end)
 
     it("when the output cannot be written is told, not passed over", function()

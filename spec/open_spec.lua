@@ -2,6 +2,7 @@
 local checks = require "spec.support.checks"
 local lock = require "spec.support.lock"
 local moonpad = require "moonpad"
+local paths = require "moonpad.util.paths"
 local support = require "spec.support"
 
 local raises = checks.raises
@@ -33,7 +34,7 @@ describe("moonpad.open", function()
   end)
 
   it("opens a file, and finds there what was stored", function()
-    local path = folder .. "/a file with blanks & signs#.db"
+    local path = folder .. "/a file with blanks & signs#" .. (paths.isWindows and ".db" or "?.db")
     do
       local service <close> = moonpad.open("sqlite:" .. path)
       local session = checks.create(service, "s", { k = { 1, 2.0, moonpad.array {} }, ["user:k"] = "u",

@@ -2,6 +2,7 @@
 local busted = require "busted"
 local core = require "moonpad.core"
 local moonpad = require "moonpad"
+local paths = require "moonpad.util.paths"
 local turns = require "spec.support.turns"
 
 local support = {}
@@ -53,6 +54,13 @@ function support.tmpdir()
   local path = require("spec.folders").make()
   made[#made + 1] = path
   return path
+end
+
+---A path as SQLite's messages name it. Where Windows is wine, its drive Z: is the whole file system.
+---@param path string absolute
+---@return string
+function support.toldPath(path)
+  return paths.isWindows and "Z:" .. path:gsub("/", "\\") or path
 end
 
 local onServers = {}

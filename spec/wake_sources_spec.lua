@@ -25,7 +25,7 @@ local function childSource(code)
   function source:prepare(readable, writable) self.process:descriptors(readable, writable) end
   function source:advance()
     local piece = self.process:read "output"
-    self.heard = self.heard .. (piece or ""):gsub("\r\n", "\n")
+    self.heard = self.heard .. children.plain(piece or "")
     return piece ~= nil
   end
   wakeSources.add(source)

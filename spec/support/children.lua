@@ -1,6 +1,7 @@
 --- Child processes that specs start by moonpad.process_core, and how they are heard.
 local core = require "moonpad.core"
 local files = require "spec.support.files"
+local paths = require "moonpad.util.paths"
 local processCore = require "moonpad.process_core"
 local support = require "spec.support"
 
@@ -40,14 +41,19 @@ function children.await(process)
   assert(processCore.poll(readable, writable, LONG), "nothing is heard of a child")
 end
 
----All that it writes until it closes the stream, with the ends of lines that all systems have.
+---What it has written, with the ends of lines that all systems have.
+function children.plain(text)
+  return paths.isWindows and (text:gsub("\r\n", "\n")) or text
+end
+
+---All that it writes until it closes the stream.
 ---@param stream string? "output" or "error"
 ---@return string
 function children.readAll(process, stream)
   local pieces = {}
   while true do
     local piece, isAtEnd = process:read(stream or "output")
-    if isAtEnd then return (table.concat(pieces):gsub("\r\n", "\n")) end
+    if isAtEnd then return children.plain(table.concat(pieces)) end
     pieces[#pieces + 1] = piece
     if not piece then children.await(process) end
     process:flush()
