@@ -108,8 +108,8 @@ platform() { # NAME
       # There are no threads at all, nor child processes. Some tests of others are skipped.
       left_out="$about_threads test_fork test_process"
       # No program knows there what another one does with the same file: #together. The command
-      # takes everything for a terminal.
-      tags_left_out=$tags_left_out,threads,process,native,together
+      # takes everything for a terminal. luasocket's clock goes by milliseconds: #clock.
+      tags_left_out=$tags_left_out,threads,process,native,together,clock
       specs_left_out="$specs_left_out $about_processes locked_file_spec moved_file_spec ahead_spec process_spec \
         housekeeping_process_spec cli_commands_spec cli_conversation_spec cli_spec cli_talk_spec demo_spec"
       if [ "$1" = wasm-asan ]; then
