@@ -56,7 +56,7 @@ function support.tmpdir()
   return path
 end
 
----A path as SQLite's messages name it. Where Windows is wine, its drive Z: is the whole file system.
+---A path as SQLite's messages name it. Where Windows is wine, its drive Z: is all that there is.
 ---@param path string absolute
 ---@return string
 function support.toldPath(path)
