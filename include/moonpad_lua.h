@@ -16,6 +16,11 @@
 
 #include "moonpad.h"
 
+/* Others would compile with warnings alone, and fail when they run. */
+#if !defined(LUA_VERSION_NUM) || LUA_VERSION_NUM != 504
+#error "moonpad needs the headers of Lua 5.4: this lua.h is of another version"
+#endif
+
 #ifdef __cplusplus
 extern "C" {
 #endif

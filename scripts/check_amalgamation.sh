@@ -70,6 +70,11 @@ gcc -std=c11 -o game -I. game.c moonpad.o -lsqlite3 -pthread -lm
 gcc -o agent agent.c moonpad_lua.o moonpad.o $(pkg-config --cflags --libs lua5.4) -lsqlite3 -pthread -lm
 [ "$(LUA_PATH='?' LUA_CPATH='?' ./agent)" = "Hello." ]
 
+# Headers of another Lua are refused by name.
+mkdir other && printf '#include_next <lua.h>\n#undef LUA_VERSION_NUM\n#define LUA_VERSION_NUM 503\n' >other/lua.h
+if gcc -c -Iother "${lua[@]}" moonpad_lua.c 2>errors; then exit 1; fi
+grep -q "needs the headers of Lua 5.4" errors
+
 # Without threads nothing of threads is linked.
 gcc -c -Wall -Wextra -Werror -DMOONPAD_NO_THREADS moonpad.c
 gcc -c -Wall -Wextra -Werror -DMOONPAD_NO_THREADS "${lua[@]}" moonpad_lua.c

@@ -21,6 +21,8 @@
 #include "core/tree.h"
 #include "service/binding.h"
 
+#include "moonpad_lua.h"
+
 /* The slots of the binding, which are its user values: Lua objects that C code needs at hand. */
 typedef enum mp_binding_slot {
   MP_LUA_SLOT_NODES = 1,       /* weak: node address -> its userdata */
