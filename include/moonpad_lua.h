@@ -16,7 +16,7 @@
 
 #include "moonpad.h"
 
-/* Others would compile with warnings alone, and fail when they run. */
+/* With those of another Lua the module would compile, with warnings, and fail when it is loaded. */
 #if !defined(LUA_VERSION_NUM) || LUA_VERSION_NUM != 504
 #error "moonpad needs the headers of Lua 5.4: this lua.h is of another version"
 #endif

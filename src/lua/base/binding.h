@@ -21,7 +21,7 @@
 #include "core/tree.h"
 #include "service/binding.h"
 
-#include "moonpad_lua.h"
+#include "moonpad_lua.h" /* refuses the headers of another Lua */
 
 /* The slots of the binding, which are its user values: Lua objects that C code needs at hand. */
 typedef enum mp_binding_slot {
