@@ -1,7 +1,7 @@
 -- busted's terminal output, and in the end the counts as one line "PASSED FAILED PENDING LEFT" in
 -- the file that -Xoutput names, followed by one line for each test that failed. LEFT are the tests
--- that another turn runs (spec/support/turns.lua). A busted that crashes writes no such file: that
--- is how scripts/run_tests.sh tells.
+-- that another turn runs (spec/support/turns.lua). Until the end the file says that the spec file
+-- that is under way has failed: so scripts/run_tests.sh knows where busted crashed.
 
 return function(options)
   local busted = require "busted"
@@ -21,12 +21,22 @@ return function(options)
     return nil, true
   end)
 
-  busted.subscribe({ "suite", "end" }, function()
+  local function write(underWay)
     local file <close> = assert(io.open(path, "wb"))
-    assert(file:write(("%d %d %d %d\n"):format(handler.successesCount, handler.failuresCount + handler.errorsCount,
-                                               handler.pendingsCount, left)))
+    local failed = handler.failuresCount + handler.errorsCount + (underWay and 1 or 0)
+    assert(file:write(("%d %d %d %d\n"):format(handler.successesCount, failed, handler.pendingsCount, left)))
     writeFailures(file, handler.failures)
     writeFailures(file, handler.errors)
+    if underWay then assert(file:write(underWay, ": the process ended in the middle\n")) end
+  end
+
+  busted.subscribe({ "file", "start" }, function(file)
+    write(file.name)
+    return nil, true
+  end)
+
+  busted.subscribe({ "suite", "end" }, function()
+    write()
     return nil, true
   end)
   return handler

@@ -13,11 +13,10 @@
 #   - asan, valgrind: each C program on one of the servers; of many faults of one kind, one in so
 #     many, which spec/c/fault_steps.h chooses.
 #   - valgrind or tsan; valgrind: one program in eight.
-# The turn, a number, comes from the hash of the commit: each commit takes one of TURNS by chance,
-# and the same one each time. So as many commits need not have had all of them. MOONPAD_TURN=NUMBER
-# asks for another one. TURNS numbers in succession run each file of a part on each store and in
-# each way, though not each case in each variant, nor each fault: MOONPAD_TURN=all does, as `make
-# soak` has it. With "all", too, a server has one of the ways to drive a run
+# The turn, a number, begins with that of the commit and goes on from run to run (scripts/turn.sh);
+# MOONPAD_TURN=NUMBER asks for one. TURNS numbers in succession run each file of a part on each
+# store and in each way, though not each case in each variant, nor each fault: MOONPAD_TURN=all
+# does, as `make soak` has it. With "all", too, a server has one of the ways to drive a run
 # (spec/support/tool_calls.lua), and what is repeated with random values is repeated less often
 # under gc and valgrind (`scaled` in checks.lua, `valgrind_rounds` in fault_steps.h).
 set -u
@@ -35,19 +34,8 @@ unset MAKEFLAGS MAKELEVEL MFLAGS
 # Parts of eight, five stores, three ways; and two halves, valgrind and tsan.
 TURNS=120
 
-turn_of_commit() {
-  local hash
-  # Not the number of commits: a clone may have but the last one.
-  if hash=$(git rev-parse HEAD 2>/dev/null); then
-    echo $((16#${hash:0:7} % TURNS + 1))
-  else
-    echo $(($(date +%s) / 86400 % TURNS + 1))
-  fi
-}
-
-turn=${MOONPAD_TURN:-$(turn_of_commit)}
-[[ $turn =~ ^([0-9]{1,9}|all)$ ]] || { echo "MOONPAD_TURN=$turn: neither a number nor all" >&2; exit 2; }
-[ "$turn" = all ] || turn=$((10#$turn))
+turn=$(scripts/turn.sh "$build") || exit 2
+if [ "$turn" = all ]; then much=(-k whole); else much=(-k turn -t "$turn"); fi
 
 c_files() { find include src spec bench examples -name '*.[ch]' 2>/dev/null | sort; }
 build_in() { # FOLDER TARGETS AND VARIABLES...
@@ -227,7 +215,7 @@ valgrind_in_turns="$(others "$longest_in_c" "spec/c/test_*.c" "")"
 # What repeats its tests on every store.
 on_redis_cluster="$(grep -lE 'RUN_ON_EVERY_STORE|ON_EVERY_STORE|"redis:"|setup_redis' spec/c/test_*.c |
   grep -vE 'test_(redis|server_|agent_redis|agent_servers)' | xargs -n 1 basename -s .c | tr '\n' ' ')
-  $(grep -l each_store spec/*_spec.lua | xargs -n 1 basename -s .lua | tr '\n' ' ')"
+  $(grep -lE 'each_store|any_store' spec/*_spec.lua | xargs -n 1 basename -s .lua | tr '\n' ' ')"
 
 # What runs threads. SQLite is Debian's, which ThreadSanitizer did not instrument: it sees that what
 # goes in and comes out is guarded, and nothing inside is reported, so there is nothing to suppress.
@@ -391,7 +379,7 @@ wanted() { [ -z "$only" ] || [[ " $only " == *" $1 "* ]]; }
 
 # Half of the turns, in succession, are for the one, half for the other of two.
 half_is_due() { # 0|1
-  [ "$turn" = all ] || [ -n "$only" ] || [ $((turn * 2 / TURNS % 2)) -eq "$1" ]
+  [ "$turn" = all ] || [ -n "$only" ] || [ $((turn % TURNS * 2 / TURNS)) -eq "$1" ]
 }
 
 tests() { # NAME ARGUMENTS OF run_tests.sh...
@@ -435,17 +423,17 @@ wait
 # Programs of others, in whatever they are written, and clusters of servers: what make test does
 # without.
 tests others -b "$build" peers clusters
-tests redis-cluster -b "$build" -c -t "$turn" -o "$on_redis_cluster" -p "$lua_in_turns" lua c
+tests redis-cluster -b "$build" -c "${much[@]}" -o "$on_redis_cluster" -p "$lua_in_turns" lua c
 
 # The long ones. Each of them has work for all processors.
-tests gc -b "$build" -g -t "$turn" -p "$lua_in_turns" lua
+tests gc -b "$build" -g "${much[@]}" -p "$lua_in_turns" lua
 check asan-build "builds with AddressSanitizer and UBSan" asan_build
-tests asan -b "$build/check/asan" -s -t "$turn" -p "$command_specs $longest_in_c" lua c
+tests asan -b "$build/check/asan" -s "${much[@]}" -p "$command_specs $longest_in_c" lua c
 check fuzz "random input finds nothing in the fuzz targets" fuzz
 # Valgrind runs one thread at a time; left to itself it may run the same one for ever, while others
 # wait for their turn.
 if half_is_due 0; then
-  tests valgrind -b "$build" -t "$turn" -p "$valgrind_in_turns" \
+  tests valgrind -b "$build" "${much[@]}" -p "$valgrind_in_turns" \
     -w "valgrind -q --fair-sched=yes --leak-check=full --suppressions=spec/valgrind.supp \
       --errors-for-leak-kinds=definite,indirect,possible --error-exitcode=99" c
 fi

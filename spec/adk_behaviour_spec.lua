@@ -8,7 +8,7 @@ local function text(words, role)
   return { role = role or "user", parts = { { text = words } } }
 end
 
-support.each_store(function(open)
+support.any_store(function(open)
   local service
   before_each(function() service = open() end)
 

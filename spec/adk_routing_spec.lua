@@ -13,7 +13,7 @@ local function transferTo(name)
   return support.calls { "transfer_to_agent", { agent_name = name } }
 end
 
-support.each_store(function(open)
+support.any_store(function(open)
   local service
   before_each(function() service = open() end)
 

@@ -11,7 +11,7 @@ local function anAgent(fields)
   return moonpad.agent(definition)
 end
 
-support.each_store(function(open)
+support.any_store(function(open)
   local function runnerOf(fields, runnerFields)
     local definition = { appName = "app", agent = anAgent(fields), sessionService = open() }
     for name, value in pairs(runnerFields or {}) do definition[name] = value end

@@ -160,7 +160,7 @@ describe("the definition of an agent", function()
   end)
 end)
 
-support.each_store(function(open)
+support.any_store(function(open)
   local function runnerOf(fields, runnerFields)
     local definition = { appName = "app", agent = anAgent(fields), sessionService = open() }
     for name, value in pairs(runnerFields or {}) do definition[name] = value end

@@ -30,7 +30,7 @@ describe("moonpad.agentTool", function()
   end)
 end)
 
-support.each_store(function(open)
+support.any_store(function(open)
   local service
   before_each(function() service = open() end)
 

@@ -3,7 +3,7 @@
 local core = require "moonpad.core"
 local support = require "spec.support"
 
-support.each_store(function(open)
+support.any_store(function(open)
   local service, session
   before_each(function()
     service = open()

@@ -2,6 +2,9 @@
 local files = require "spec.support.files"
 local moonpad = require "moonpad"
 local support = require "spec.support"
+local turns = require "spec.support.turns"
+
+turns.quickRunsOneIn(5)
 
 local quote, read, write = support.quote, files.read, files.write
 

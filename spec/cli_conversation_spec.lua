@@ -5,6 +5,9 @@ local moonpad = require "moonpad"
 local server = require "spec.support.http"
 local support = require "spec.support"
 local terminal = require "spec.support.terminal"
+local turns = require "spec.support.turns"
+
+turns.quickRunsOneIn(7)
 
 local quote, waitUntil = support.quote, support.waitUntil
 local read, write, here = files.read, files.write, files.here

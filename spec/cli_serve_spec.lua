@@ -4,6 +4,9 @@ local moonpad = require "moonpad"
 local processes = require "spec.support.processes"
 local serveCommand = require "spec.support.serve_command"
 local support = require "spec.support"
+local turns = require "spec.support.turns"
+
+turns.quickRunsOneIn(4)
 
 local AGENT <const> = [[
 local moonpad = require "moonpad"

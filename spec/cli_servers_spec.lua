@@ -2,6 +2,7 @@
 local files = require "spec.support.files"
 local moonpad = require "moonpad"
 local support = require "spec.support"
+local rarely = require("spec.support.turns").rarely
 
 local quote, read, write = support.quote, files.read, files.write
 
@@ -77,7 +78,7 @@ describe("bin/moonpad on a server", function()
   end)
   after_each(support.cleanup)
 
-  it("tells in one line that nobody is there", function()
+  rarely("tells in one line that nobody is there", function()
     for _, line in ipairs { "apps --db %s", "sessions --db %s", "state --db %s", "sweep %s --session-ttl 1d",
       "forget %s --app shop --user ann", "migrate %s", "run --db %s " .. folder .. "/agent.lua hello" } do
       fails(1, "refused", line:format(quote(POSTGRES)))
@@ -86,7 +87,7 @@ describe("bin/moonpad on a server", function()
     end
   end)
 
-  it("says what is wrong with a URL", function()
+  rarely("says what is wrong with a URL", function()
     for _, url in ipairs { POSTGRES, MYSQL, REDIS } do
       fails(1, "did you mean pool", ("apps --db %s"):format(quote(url .. "?pol=3")))
       fails(1, "expects on or off", ("migrate %s"):format(quote(url .. "?migrate=perhaps")))

@@ -297,7 +297,7 @@ describe("random values", function()
   end
 
   it("come back as they were, subtype and bits", function()
-    math.randomseed(20240917)
+    math.randomseed(checks.seed())
     for _ = 1, checks.scaled(3000) do
       local original = value(5)
       local written = encode(original)
@@ -308,7 +308,7 @@ describe("random values", function()
   end)
 
   it("are what lua-cjson reads, as far as it can", function()
-    math.randomseed(7)
+    math.randomseed(checks.seed(), 7)
     -- lua-cjson has no integers: both sides are brought to floats; and it takes NUL in keys
     -- and strings.
     local function floated(v)
@@ -328,7 +328,7 @@ describe("random values", function()
   end)
 
   it("that lua-cjson wrote are read as it reads them", function()
-    math.randomseed(11)
+    math.randomseed(checks.seed(), 11)
     for _ = 1, checks.scaled(1000) do
       local theirs = cjson.encode { value(0), { text(), a = nil }, { [text()] = value(0) } }
       -- a negative zero needs a float: -0 is the integer 0
@@ -339,7 +339,7 @@ describe("random values", function()
   end)
 
   it("as single numbers: the shortest text that is exact", function()
-    math.randomseed(3)
+    math.randomseed(checks.seed(), 3)
     for index = 1, checks.scaled(20000) do
       local original = number()
       local written = encode(original)

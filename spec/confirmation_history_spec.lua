@@ -39,7 +39,7 @@ local function answer(given)
   return { role = "user", parts = parts }
 end
 
-support.each_store(function(open)
+support.any_store(function(open)
   local service
   before_each(function() service = open() end)
 

@@ -38,7 +38,7 @@ local function answersIn(contents)
   return list
 end
 
-support.each_store(function(open)
+support.any_store(function(open)
   local service, ran, told
   before_each(function() service, ran, told = open(), {}, {} end)
 

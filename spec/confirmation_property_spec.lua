@@ -1,8 +1,9 @@
 -- Random conversations in which calls are confirmed and refused in any order: what a model is shown
 -- fits together and is up to date, and each call that was approved has run once, others never.
+local checks = require "spec.support.checks"
 local moonpad = require "moonpad"
 
-local SEEDS, CONVERSATIONS, TURNS = 4, 25, 8
+local SEEDS, CONVERSATIONS, TURNS = 4, checks.scaled(25), 8
 local REQUEST = "adk_request_confirmation"
 local REQUIRED = "This tool call requires confirmation, please approve or reject."
 local REJECTED = "This tool call is rejected."
@@ -107,7 +108,7 @@ end
 describe("confirmations in random conversations", function()
   for seed = 1, SEEDS do
     it("are shown as they are, and run what was approved, with seed " .. seed, function()
-      math.randomseed(seed)
+      math.randomseed(checks.seed(), seed)
       for _ = 1, CONVERSATIONS do
         local conversation = converse(math.random)
         for _ = 1, TURNS do conversation:turn() end

@@ -42,7 +42,7 @@ local function no(request)
   return { request.id, { confirmed = false } }
 end
 
-support.each_store(function(open)
+support.any_store(function(open)
   local service, ran
   before_each(function() service, ran = open(), {} end)
 

@@ -14,8 +14,7 @@ local ROUNDS <const> = 12
 local STEPS = checks.scaled(250)
 local RUNS <const> = 18 -- one step in so many is a run
 
--- A run finds what another one finds; MOONPAD_SEED (make soak) looks elsewhere.
-local seed = tonumber(os.getenv "MOONPAD_SEED") or 1
+local seed = checks.seed()
 
 local function scopeOf(key)
   return key:match "^(%a+):" or "session"

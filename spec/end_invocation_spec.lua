@@ -30,7 +30,7 @@ local function finish(context)
 end
 
 describe("context:endInvocation", function()
-  support.each_store(function(open)
+  support.any_store(function(open)
     local service, asked
 
     before_each(function()

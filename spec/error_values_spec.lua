@@ -5,7 +5,7 @@ local support = require "spec.support"
 
 local NOTHING = "it failed without an error value"
 
-support.each_store(function(open)
+support.any_store(function(open)
   local service
   before_each(function() service = open() end)
 

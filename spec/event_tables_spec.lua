@@ -5,8 +5,7 @@ local checks = require "spec.support.checks"
 local random = require "spec.support.random_values"
 local support = require "spec.support"
 
--- A run finds what another one finds; MOONPAD_SEED (make soak) looks elsewhere.
-local seed = tonumber(os.getenv "MOONPAD_SEED") or 1
+local seed = checks.seed()
 local json = moonpad.json
 local STEP <const> = checks.stride
 

@@ -46,6 +46,10 @@ elseif mode and mode ~= "" then
   error(("MOONPAD_GC=%s: only \"aggressive\" is known"):format(mode), 0)
 end
 
+-- Here, so that spec files that share a process (scripts/run_tests.sh) share it, and what it has
+-- subscribed to.
+require "spec.support.turns"
+
 -- Specs write their commands for a POSIX shell. Where Windows is wine, its host has one.
 local isThere, shell = pcall(require, "spec.shell")
 if isThere then

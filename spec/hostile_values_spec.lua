@@ -118,7 +118,8 @@ describe("a hostile value", function()
         [[appName userId sessionId state numRecentEvents afterTimestamp limit after order key by session event lines
         invocationId revision at]])
     end
-    assert.equal("s", service:createSession(name()).id) -- deleteSession has been at work
+    -- Where each value is tried, deleteSession has been at work.
+    if checks.stride == 1 then assert.equal("s", service:createSession(name()).id) end
   end)
 
   it("in a field of an event", function()

@@ -10,7 +10,7 @@ local testing = require "moonpad.testing"
 
 local FULL <const> = 4000
 local STEPS = checks.scaled(FULL)
-local seed = tonumber(os.getenv "MOONPAD_SEED") or 1
+local seed = checks.seed()
 
 local SESSION_TTL <const>, USER_TTL <const>, APP_TTL <const>, EVENT_TTL <const> = 100, 60, 200, 300
 local MAX_EVENTS <const>, MAX_SESSIONS <const> = 6, 2

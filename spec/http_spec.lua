@@ -5,6 +5,9 @@ local moonpad = require "moonpad"
 local server = require "spec.support.http"
 local socket = require "socket"
 local support = require "spec.support"
+local turns = require "spec.support.turns"
+
+turns.quickRunsOneIn(4)
 
 -- A sleep that nobody sits out: whoever has slept for half of it was not woken up.
 local LONG <const> = 60

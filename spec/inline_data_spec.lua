@@ -11,7 +11,7 @@ local BASE64 <const> = "iVBORwD/"
 
 local FILE = { appName = "app", userId = "u", sessionId = "s", filename = "f" }
 
-support.each_store(function(open)
+support.any_store(function(open)
   local service, artifacts
   before_each(function() service, artifacts = open(), moonpad.artifactService "memory:" end)
   after_each(function() artifacts:close() end)

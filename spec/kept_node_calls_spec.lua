@@ -206,7 +206,7 @@ toolCalls.eachWay(function(play)
 end)
 
 describe("a node that an agent keeps over its own event", function()
-  support.each_store(function(open)
+  support.any_store(function(open)
     local service
     before_each(function() service = open { durability = "normal" } end)
 

@@ -4,7 +4,7 @@ local support = require "spec.support"
 
 local failure = require("spec.support.checks").failure
 
-support.each_store(function(open)
+support.any_store(function(open)
   local service
   before_each(function() service = open() end)
 

@@ -62,7 +62,7 @@ local function ordersOf(count)
   return orders
 end
 
-support.each_store(function(open)
+support.any_store(function(open)
   local service
   before_each(function() service = open() end)
 

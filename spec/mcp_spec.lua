@@ -7,6 +7,9 @@ local names = require "moonpad.mcp.names"
 local processes = require "spec.support.processes"
 local servers = require "spec.support.mcp"
 local support = require "spec.support"
+local turns = require "spec.support.turns"
+
+turns.quickRunsOneIn(5)
 
 local call, failure, late = servers.call, servers.failure, servers.late
 local script, toolsOf = servers.script, servers.toolsOf

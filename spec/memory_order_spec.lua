@@ -11,7 +11,7 @@ local WORDS <const> = { "tea", "TEA", "teas", "run", "running", "runs", "café",
   "绿", "茶", "绿茶", "東京", "tea—green", "green—tea", "naïve", "don't", "a\u{300}b", "42", "4.2", "🌙", "—",
   LONG .. "a", LONG .. "b", ("é"):rep(200), "Straße", "ΣΊΣΥΦΟΣ", "σίσυφος", "xyzzy", "rare", "rarer" }
 local USERS <const> = { "ann", "bob", "cy" }
-local SEED = tonumber(os.getenv "MOONPAD_SEED") or 1
+local SEED = checks.seed()
 local ROUNDS <const> = checks.scaled(3)
 
 local STORES = support.withServers {

@@ -4,6 +4,9 @@ local model = require "spec.support.model"
 local moonpad = require "moonpad"
 local server = require "spec.support.http"
 local support = require "spec.support"
+local turns = require "spec.support.turns"
+
+turns.quickRunsOneIn(4)
 
 local function chunk(parts, reason, more)
   local object = {

@@ -6,6 +6,9 @@ local openai = require "moonpad.models.openai"
 local providers = require "moonpad.models.providers"
 local server = require "spec.support.http"
 local support = require "spec.support"
+local turns = require "spec.support.turns"
+
+turns.quickRunsOneIn(4)
 
 local function chunk(delta, reason)
   return moonpad.json.encode {

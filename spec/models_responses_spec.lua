@@ -7,6 +7,9 @@ local openaiModels = require "moonpad.models.openai_models"
 local providers = require "moonpad.models.providers"
 local server = require "spec.support.http"
 local support = require "spec.support"
+local turns = require "spec.support.turns"
+
+turns.quickRunsOneIn(4)
 
 local encode = moonpad.json.encode
 

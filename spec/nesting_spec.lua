@@ -4,6 +4,7 @@ local moonpad = require "moonpad"
 local support = require "spec.support"
 
 local failure = require("spec.support.checks").failure
+local rarely = require("spec.support.turns").rarely
 
 local function answer(name, args)
   return support.calls { name, args or { request = "go on" } }
@@ -76,7 +77,7 @@ describe("agents within agents", function()
   end
 
   for _, kind in ipairs { "sequentialAgent", "loopAgent", "agent" } do
-    it("of the kind " .. kind .. " go 1000 levels deep, and are refused beyond", function()
+    rarely("of the kind " .. kind .. " go 1000 levels deep, and are refused beyond", function()
       -- Each of a thousand transfers is another request with all that was said before.
       assert.equal("deep down", lastText(nested(kind == "agent" and 200 or 999, { kind })))
       local agent = nested(999, { kind })
@@ -126,7 +127,7 @@ describe("agents within agents", function()
   for _, kinds in ipairs(kindsOf) do
     local name = table.concat(kinds, ", ")
 
-    it("of the kind " .. name .. ": 100 levels work, or are refused by name", function()
+    rarely("of the kind " .. name .. ": 100 levels work, or are refused by name", function()
       for _, count in ipairs { 100, 150, 200 } do
         local ok, agent = pcall(nested, count, kinds)
         if not ok then
@@ -157,7 +158,7 @@ describe("agents within agents", function()
     end)
   end
 
-  it("that hand over in a circle inside of loops: the error tells of a limit", function()
+  rarely("that hand over in a circle inside of loops: the error tells of a limit", function()
     local function handOver(context) context:transferToAgent "Top" end
     local inner = moonpad.agent { name = "Leaf", model = function() return "never" end, beforeAgentCallback = handOver }
     for level = 1, 9 do inner = wraps.loopAgent("L" .. level, inner) end
@@ -240,11 +241,11 @@ describe("a function that calls itself without end", function()
     end)
   end
 
-  it("in Lua, as a model, ends the run with an error of its own", function()
+  rarely("in Lua, as a model, ends the run with an error of its own", function()
     endsTheRun(hooks.model(recursive))
   end)
 
-  it("as a tool is told to the model", function()
+  rarely("as a tool is told to the model", function()
     isToldToTheModel(recursive)
     isToldToTheModel(throughC)
   end)

@@ -15,7 +15,7 @@ local function collect()
 end
 
 describe("a node", function()
-  support.each_store(function(open)
+  support.any_store(function(open)
     local service, session, state
     before_each(function()
       service = open()

@@ -10,7 +10,7 @@ local SCHEMA = {
 
 local failure = require("spec.support.checks").failure
 
-support.each_store(function(open)
+support.any_store(function(open)
   local service
   before_each(function() service = open() end)
 

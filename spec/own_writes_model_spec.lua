@@ -11,8 +11,7 @@ local KEYS = { "k", "l", "user:k", "app:k", "temp:k" }
 local BRANCHES = { false, "p", "p.a", "p.ab", "p.b", "p.b.q.c", "p.b.q.d" }
 local STEPS = checks.scaled(3000)
 
--- A run finds what another one finds; MOONPAD_SEED (make soak) looks elsewhere.
-local seed = tonumber(os.getenv "MOONPAD_SEED") or 1
+local seed = checks.seed()
 
 local function scopeOf(key)
   local prefix = key:match "^(%a+):"

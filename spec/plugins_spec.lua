@@ -9,7 +9,7 @@ local AROUND = {
   "afterAgentCallback",
 }
 
-support.each_store(function(open)
+support.any_store(function(open)
   local service
   before_each(function() service = open() end)
 

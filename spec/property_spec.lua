@@ -6,8 +6,7 @@ local support = require "spec.support"
 
 local BATCHES, VALUES = checks.scaled(200), 500
 
--- A run finds what another one finds; MOONPAD_SEED (make soak) looks elsewhere.
-local seed = tonumber(os.getenv "MOONPAD_SEED") or 1
+local seed = checks.seed()
 
 local function explained(where, number, run)
   local ok, message = pcall(run)

@@ -36,7 +36,7 @@ end
 local function json(value) return moonpad.json.encode(value) end
 
 describe("a proxy inside a table", function()
-  support.each_store(function(open)
+  support.any_store(function(open)
     local service, session, proxies
     before_each(function()
       service = open()

@@ -17,7 +17,7 @@ local function names(request)
   return table.concat(list, " ")
 end
 
-support.each_store(function(open)
+support.any_store(function(open)
   local service
   before_each(function() service = open() end)
 

@@ -21,7 +21,7 @@ local function answering(first)
   return model
 end
 
-support.each_store(function(open)
+support.any_store(function(open)
   local service, ran
   before_each(function() service, ran = open(), 0 end)
 

@@ -5,7 +5,7 @@ local checks = require "spec.support.checks"
 local random = require "spec.support.random_values"
 local support = require "spec.support"
 
-local seed = tonumber(os.getenv "MOONPAD_SEED") or os.time()
+local seed = checks.seed()
 local SIZES <const> = { 33, 0, 1, 9, 15, 16, 17, 31, 32, 64, 65, 160 }
 
 local STEP <const> = checks.stride

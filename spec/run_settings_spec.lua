@@ -79,7 +79,7 @@ describe("the settings of a run", function()
 end)
 
 describe("maxLlmCalls of a run", function()
-  support.each_store(function(open)
+  support.any_store(function(open)
     -- An agent that would go on for ever.
     local function endless(count)
       local look = moonpad.tool { name = "look", run = function() return "nothing" end }
@@ -132,7 +132,7 @@ describe("maxLlmCalls of a run", function()
 end)
 
 describe("streaming of a run", function()
-  support.each_store(function(open)
+  support.any_store(function(open)
     it("is told to models, callbacks and agents that are tools", function()
       for _, streaming in ipairs { "default", true, false } do
         local seen = {}
@@ -248,7 +248,7 @@ describe("streaming of a run", function()
 end)
 
 describe("customMetadata of a run", function()
-  support.each_store(function(open)
+  support.any_store(function(open)
     local METADATA = { tenant = "t1", trace = { id = 7 } }
 
     it("is on every event of the run, and on no other", function()
@@ -354,7 +354,7 @@ describe("saveInputBlobsAsArtifacts", function()
     return { inlineData = inline }
   end
 
-  support.each_store(function(open)
+  support.any_store(function(open)
     local service, artifacts, seen
     before_each(function()
       service, artifacts, seen = open(), moonpad.artifactService "memory:", {}

@@ -8,7 +8,7 @@ local function echo(request)
   return "echo " .. contents[#contents].parts[1].text
 end
 
-support.each_store(function(open)
+support.any_store(function(open)
   local service
   before_each(function() service = open() end)
 

@@ -12,7 +12,7 @@ local toolCalls = require "spec.support.tool_calls"
 local TRIALS, LENGTH = checks.scaled(200), 6
 
 -- MOONPAD_SEED looks elsewhere.
-local seed = tonumber(os.getenv "MOONPAD_SEED") or 1
+local seed = checks.seed()
 
 local KEYS = { "a", "b", "list", "tab" }
 local START = { a = 1, list = { 1, 2 }, tab = { m0 = 1, m1 = { x0 = 1 } } }

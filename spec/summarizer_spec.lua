@@ -438,7 +438,7 @@ describe("a summarizer", function()
 
     -- Against a second reading of the whole history, which knows no short cuts.
     it("and rewinds, forks and limits in any order leave each event in a prompt once, or in its summary", function()
-      local random = randomValues.new(tonumber(os.getenv "MOONPAD_SEED") or 1)
+      local random = randomValues.new(checks.seed())
       local function expected(events)
         local gone, summary = {}, nil
         for i = #events, 1, -1 do
@@ -468,7 +468,7 @@ describe("a summarizer", function()
       end
       local id, summed = "s", 0
       local runner = runnerOf { maxTurns = 4, maxEvents = 11, keepRecentTurns = 2 }
-      for step = 1, checks.scaled(120) do
+      for step = 1, checks.scaled(120, 60) do
         local choice = random:below(10)
         local found = service:getSession { appName = "app", userId = "u", sessionId = id }
         if found and choice == 0 and #found.events > 0 then

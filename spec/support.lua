@@ -171,15 +171,21 @@ function support.redis(url, words)
   return ("env -u LD_PRELOAD REDISCLI_AUTH=%s redis-cli -h %s -p %s -n %s %s"):format(password, host, port, db, words)
 end
 
----Describes a block once per store, or with the environment's STORE, which is one of the list
----above, on that one alone. Without it the stores take turns (spec/support/turns.lua).
----`open(config)` gives a fresh, empty service; it is closed after the test.
----@param block fun(open: fun(config?: table): moonpad.Service, store: string)
-function support.each_store(block)
-  local only = os.getenv "STORE"
-  for number, store in ipairs(STORES) do
-    if only and only ~= store or SERVERS[store] and not os.getenv(SERVERS[store]) then goto continue end
-    turns.describe("on " .. store, only ~= nil or turns.isDue(number, #STORES), function()
+-- The stores that are there, or the one that the environment's STORE names.
+local function storesHere()
+  local only, list = os.getenv "STORE", {}
+  for _, store in ipairs(STORES) do
+    if (not only or only == store) and (not SERVERS[store] or os.getenv(SERVERS[store])) then
+      list[#list + 1] = store
+    end
+  end
+  return list
+end
+
+local function describeStores(block, isOneEnough)
+  local stores <const> = storesHere()
+  for number, store in ipairs(stores) do
+    turns.describe("on " .. store, turns.isStoreDue(number, #stores, isOneEnough), function()
       local opened = {}
       busted.after_each(function()
         for index = #opened, 1, -1 do
@@ -195,9 +201,19 @@ function support.each_store(block)
         return service
       end, store)
     end)
-    ::continue::
   end
 end
+
+---Describes a block once per store, or with the environment's STORE, which is one of the list
+---above, on that one alone. They take turns (spec/support/turns.lua).
+---`open(config)` gives a fresh, empty service; it is closed after the test.
+---@param block fun(open: fun(config?: table): moonpad.Service, store: string)
+function support.each_store(block) describeStores(block, false) end
+
+---The same for rules in which no store has a part, such as the order of callbacks: `make test` has
+---them on one store, each time on another one.
+---@param block fun(open: fun(config?: table): moonpad.Service, store: string)
+function support.any_store(block) describeStores(block, true) end
 
 ---Begins a command (of the shell) that permissions bind: root's own would not.
 ---@return string prefix

@@ -70,7 +70,7 @@ describe("an instruction template", function()
   end)
 end)
 
-support.each_store(function(open)
+support.any_store(function(open)
   local function instructionOf(fields, runnerFields)
     local seen
     local definition = { name = "A", model = function(request) seen = request.systemInstruction return "ok" end }

@@ -6,7 +6,7 @@ local support = require "spec.support"
 local PICTURE = { inlineData = { mimeType = "image/png", data = "iVBORw0KGgo=" } }
 local FILE = { fileData = { fileUri = "https://example.com/a.pdf", mimeType = "application/pdf" } }
 
-support.each_store(function(open)
+support.any_store(function(open)
   local service
   before_each(function() service = open() end)
 

@@ -76,7 +76,7 @@ describe("the check of arguments", function()
   end
 end)
 
-support.each_store(function(open)
+support.any_store(function(open)
   -- A runner whose model makes the given calls once, and then says "done".
   local function runnerOf(calls, tools, fields, plugins)
     local model = moonpad.models.scripted { support.calls(table.unpack(calls)), "done", "done" }

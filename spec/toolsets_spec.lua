@@ -4,7 +4,7 @@ local moonpad = require "moonpad"
 local support = require "spec.support"
 local toolsets = require "moonpad.agents.toolsets"
 
-support.each_store(function(open)
+support.any_store(function(open)
   local service
   before_each(function() service = open() end)
 

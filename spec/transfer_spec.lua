@@ -50,7 +50,7 @@ describe("a tree of agents", function()
   end)
 end)
 
-support.each_store(function(open)
+support.any_store(function(open)
   local service
   before_each(function() service = open() end)
 

@@ -1,7 +1,9 @@
 -- Tests that take turns (spec/support/turns.lua): each has one, and what has none now is counted.
+-- And how much of them a scope has (spec/support/scope.lua).
+local files = require "spec.support.files"
 local support = require "spec.support"
 
-local quote = support.quote
+local quote, write = support.quote, files.write
 
 local SPECS <const> = [[
 local turns = require "spec.support.turns"
@@ -27,21 +29,22 @@ describe("tests that take turns", function()
   local folder
   before_each(function()
     folder = support.tmpdir()
-    local file <close> = assert(io.open(folder .. "/some_spec.lua", "w"))
-    assert(file:write(SPECS))
+    write(folder .. "/some_spec.lua", SPECS)
   end)
   after_each(support.cleanup)
 
   -- The names of the tests that were run, as a set, and the counts.
-  local function run(turn)
-    local command = ("MOONPAD_TURN=%s lua5.4 /usr/bin/busted --ignore-lua --cpath=%s -o scripts/busted_output.lua "
-      .. "-Xoutput %s %s"):format(turn, quote(package.cpath), quote(folder .. "/counts"),
-      quote(folder .. "/some_spec.lua"))
+  local function run(turn, scope)
+    local command = ("MOONPAD_SCOPE=%s MOONPAD_TURN=%s lua5.4 /usr/bin/busted --ignore-lua --cpath=%s "
+      .. "-o scripts/busted_output.lua -Xoutput %s %s"):format(scope or "", turn, quote(package.cpath),
+      quote(folder .. "/counts"), quote(folder .. "/some_spec.lua"))
     local pipe <close> = assert(io.popen(command .. " 2>&1"))
     local names, text = {}, pipe:read "a"
     for name in text:gmatch "<([^<>]*)>" do names[name] = true end
-    local file <close>, counts = assert(io.open(folder .. "/counts")), {}
-    for count in file:read("l"):gmatch "%d+" do counts[#counts + 1] = tonumber(count) end
+    local counts = {}
+    for count in files.read(folder .. "/counts"):match("^[^\n]*"):gmatch "%d+" do
+      counts[#counts + 1] = tonumber(count)
+    end
     return names, counts, text
   end
 
@@ -71,9 +74,32 @@ describe("tests that take turns", function()
     assert.are.equal(ALL, size(seen))
   end)
 
-  it("say what is no turn", function()
-    local _, counts, text = run "often"
-    assert.are.same({ 0, 1, 0, 0 }, counts)
+  it("say what is no turn, and no scope", function()
+    local _, _, text = run "often"
     assert.matches("MOONPAD_TURN=often: neither a number nor all", text, 1, true)
+    _, _, text = run("1", "some")
+    assert.matches("MOONPAD_SCOPE=some: neither whole, all, test, turn nor quick", text, 1, true)
+  end)
+
+  it("have all variants in the scope of make test", function()
+    assert.are.same({ ALL, 0, 0, 0 }, select(2, run(5, "test")))
+  end)
+
+  it("may be few of a file in make quick, each in its turn", function()
+    write(folder .. "/some_spec.lua", [[
+      local turns = require "spec.support.turns"
+      it("always", function() io.write "<always>" end)
+      turns.quickRunsOneIn(3)
+      for index = 1, 6 do it("once " .. index, function() io.write("<", index, ">") end) end
+    ]])
+    local seen = {}
+    for turn = 1, 3 do
+      local names, counts = run(turn, "quick")
+      assert.is_true(names.always)
+      assert.are.same({ 3, 0, 0, 4 }, counts)
+      for name in pairs(names) do seen[name] = true end
+    end
+    assert.are.equal(7, size(seen))
+    assert.are.same({ 7, 0, 0, 0 }, select(2, run(1, "test")))
   end)
 end)

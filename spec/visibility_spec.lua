@@ -2,7 +2,7 @@
 local moonpad = require "moonpad"
 local support = require "spec.support"
 
-support.each_store(function(open)
+support.any_store(function(open)
   local service
   before_each(function() service = open() end)
 

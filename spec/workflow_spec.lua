@@ -11,7 +11,7 @@ local function texts(events)
   return list
 end
 
-support.each_store(function(open)
+support.any_store(function(open)
   local service
   before_each(function() service = open() end)
 

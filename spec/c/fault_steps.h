@@ -15,8 +15,8 @@
 **
 **   for (long n = fault_in_turn(0, 7); n <= total; n = fault_in_turn(n, 7)) fail_once(n);
 **
-** MOONPAD_SAMPLE, a number, is the turn (0 without it): scripts/run_tests.sh gives it. With "all"
-** each one is tried, and none is rarer than elsewhere.
+** The turn (scope.h) says where it begins. With the scope "whole" each one is tried, and none is
+** rarer than elsewhere.
 */
 #ifndef FAULT_STEPS_H
 #define FAULT_STEPS_H
@@ -27,6 +27,7 @@
 #include <string.h>
 
 #include "repeatable_random.h"
+#include "scope.h"
 
 static inline long fault_number(const char *name, long otherwise) {
   const char *text = getenv(name);
@@ -38,23 +39,30 @@ static inline bool runs_under_valgrind(void) {
   return preloaded != NULL && strstr(preloaded, "vgpreload") != NULL;
 }
 
-static inline const char *fault_sample(void) {
-  const char *text = getenv("MOONPAD_SAMPLE");
-  return text == NULL || *text == '\0' ? "0" : text;
-}
-
-static inline bool tries_all(void) {
-  return strcmp(fault_sample(), "all") == 0;
-}
-
-/* The odd numbers below have no divisor in common with the turns of whole programs. */
-static inline long fault_rarity(void) {
-  if (tries_all()) return 1;
+/* How much rarer where each takes many times as long. Odd numbers have no divisor in common with
+** the turns of whole programs. */
+static inline long fault_slowness(void) {
+  if (scope_is("whole")) return 1;
 #ifdef __SANITIZE_ADDRESS__
   return 4;
 #else
   return runs_under_valgrind() ? 17 : 1;
 #endif
+}
+
+static inline long fault_rarity(void) {
+  long slowness = fault_slowness(), stride = scope_stride();
+  return slowness > stride ? slowness : stride;
+}
+
+/* Whether so few are tried that some kinds of results may not be among them. */
+static inline bool fault_is_sample(void) {
+  return runs_under_valgrind() || scope_stride() > 1;
+}
+
+/* In a hurry one in seven of many calls that each have many faults. */
+static inline bool fault_is_due(size_t number) {
+  return !scope_is("quick") || number % 7 == (size_t)scope_turn() % 7;
 }
 
 /* How often to do what is done `count` times usually. */
@@ -66,19 +74,25 @@ static inline long fault_count(long count) {
 /*
 ** Where each of many is tried, even under a sanitizer, valgrind sees in one of a few what
 ** they do with memory: how far it is to the next one, and how often to do what is done `count`
-** times elsewhere. The latter with "all" too: what is repeated is of the same kind.
+** times elsewhere. The latter with "whole" too: what is repeated is of the same kind.
 */
 static inline long valgrind_stride(void) {
-  return runs_under_valgrind() && !tries_all() ? 7 : 1;
+  return runs_under_valgrind() && !scope_is("whole") ? 7 : 1;
 }
 
-static inline int valgrind_rounds(int count) {
-  return runs_under_valgrind() ? (count + 15) / 16 : count;
+static inline int fault_rounds(int count) {
+  int rarity = runs_under_valgrind() ? 16 : (int)scope_stride();
+  return (count + rarity - 1) / rarity;
+}
+
+/* The first of `count` seeds in succession: others in each turn. */
+static inline uint64_t fault_seeds(long count) {
+  return (uint64_t)fault_number("MOONPAD_SEED", scope_turn() * count + 1);
 }
 
 /* Near seeds begin alike. */
 static inline void fault_seed(void) {
-  random_state = (uint64_t)fault_number("MOONPAD_SEED", 0) * 2 + 1;
+  random_state = (uint64_t)fault_number("MOONPAD_SEED", scope_turn()) * 2 + 1;
   for (int i = 0; i < 20; i++) next_random();
 }
 
@@ -91,18 +105,14 @@ static inline long fault_after(long n, long all) {
 }
 
 /*
-** The number of the first fault behind the n-th that has its turn, when one in `stride` has. The
-** first of all is fault_in_turn(0, stride), which is at most `stride`: where there may be fewer to
-** try, the test must see that it tried one.
+** The number of the first fault behind the n-th that has its turn, when one in `stride` has; in a
+** sample fewer, and one of the first. That is fault_in_turn(0, stride), which is at most `stride`:
+** where there may be fewer to try, the test must see that it tried one.
 */
 static inline long fault_in_turn(long n, long stride) {
-  const char *sample = fault_sample();
-  if (tries_all()) return n + 1;
-  if (strspn(sample, "0123456789") != strlen(sample)) {
-    fprintf(stderr, "MOONPAD_SAMPLE=%s: neither a number nor all\n", sample);
-    exit(2);
-  }
-  return n + 1 + (atol(sample) % stride + stride - n % stride) % stride;
+  if (scope_is("whole")) return n + 1;
+  if (n > 0) stride *= scope_stride();
+  return n + 1 + (scope_turn() % stride + stride - n % stride) % stride;
 }
 
 #endif

@@ -12,6 +12,7 @@
 #include "base/error.h"
 #include "example_store.h"
 #include "redis_support.h"
+#include "scope.h"
 #include "server_support.h"
 #include "slow_store.h"
 #include "store_support.h"
@@ -112,7 +113,7 @@ int run_on_every_store(const struct CMUnitTest *tests, size_t count) {
   int failures = 0;
   const char *only = getenv("STORE");
   for (size_t i = 0; i < KINDS; i++) {
-    if (only != NULL && strcmp(only, kinds[i].url) != 0) continue;
+    if (only != NULL ? strcmp(only, kinds[i].url) != 0 : !scope_has_store(kinds[i].url)) continue;
     if (kinds[i].server != NULL && !server_is_there(kinds[i].server)) continue;
     kind_under_test = &kinds[i];
     failures += _cmocka_run_group_tests(kinds[i].url, tests, count, NULL, NULL);

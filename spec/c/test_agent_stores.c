@@ -7,6 +7,7 @@
 
 #include "agent_scene.h"
 #include "needs_threads.h"
+#include "scope.h"
 
 static const char *url; /* under test */
 
@@ -611,6 +612,7 @@ int main(void) {
   int failed = 0;
   for (size_t i = 0; i < sizeof urls / sizeof *urls; i++) {
     url = urls[i];
+    if (!scope_has_store(url)) continue;
     if (server_of(url) != NULL && !server_is_there(server_of(url))) continue;
     failed += cmocka_run_group_tests_name(url, tests, NULL, NULL);
   }

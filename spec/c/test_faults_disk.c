@@ -112,6 +112,7 @@ static bool fail_each(disk_fault_test *self, bool lasting) {
 static void fail_every_call(call_setting setting) {
   fault_seed();
   for (size_t i = 0; i < every_call_count; i++) {
+    if (!fault_is_due(i)) continue;
     disk_fault_test one = {.setting = setting};
     one.setting.durability = MOONPAD_DURABILITY_FULL;
     call_learn(&one.expected, &every_calls[i], &one.setting);

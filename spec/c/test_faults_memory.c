@@ -63,6 +63,7 @@ static void fail_each(call_setting setting, counting_allocator *failing, long on
   fault_seed();
   setting.allocator = &own.hooks;
   for (size_t i = 0; i < every_call_count; i++) {
+    if (!fault_is_due(i)) continue;
     memory_fault_test one = {.setting = setting, .failing = failing};
     sqlite3_int64 used = sqlite3_memory_used();
     counting_init(&own);

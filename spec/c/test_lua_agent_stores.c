@@ -136,11 +136,11 @@ static void fail_each(const char *program, const char *path, bool for_good) {
   long total = allocator.count;
   assert_true(total > 50);
   fault_seed();
-  long n = path == NULL ? fault_in_turn(0, fault_rarity()) : 1;
+  long n = path == NULL ? fault_in_turn(0, fault_slowness()) : 1;
   while (n <= total) {
     bool done = run_failing(&allocator, program, path, n);
     if (for_good && n < total / 2) assert_false(done);
-    n = path == NULL ? fault_in_turn(n, fault_rarity()) : fault_after(n, 80);
+    n = path == NULL ? fault_in_turn(n, fault_slowness()) : fault_after(n, 80);
   }
 }
 

@@ -477,7 +477,7 @@ static void fail_each_in_turn(bool for_good, const char *url) {
   assert_true(run_everything(&allocator, url));
   long total = allocator.count;
   assert_true(total > 300);
-  for (long n = fault_in_turn(0, fault_rarity()); n <= total; n = fault_in_turn(n, fault_rarity())) {
+  for (long n = fault_in_turn(0, fault_slowness()); n <= total; n = fault_in_turn(n, fault_slowness())) {
     allocator.fail_at = n;
     bool may_leak = for_good && !finalizers_wait(n);
     if (may_leak) search_for_leaks(false);
@@ -547,7 +547,7 @@ static bool run_with_service(failing *state, const char *url) {
 
 static void fail_service_in_turn(bool for_good, const char *url) {
   failing state = {0, 0, 0, for_good};
-  for (long n = fault_in_turn(0, fault_rarity());; n = fault_in_turn(n, fault_rarity())) {
+  for (long n = fault_in_turn(0, fault_slowness());; n = fault_in_turn(n, fault_slowness())) {
     state.fail_at = n;
     if (run_with_service(&state, url) && state.count < n) break;
   }

@@ -520,8 +520,8 @@ static void expect_same_sessions(fleet *one, fleet *other) {
 
 /* The state is the URL of a store that takes plans. */
 static void test_random_batches_come_to_the_same(void **state) {
-  uint64_t seed = (uint64_t)fault_number("MOONPAD_SEED", 1);
   long lives = fault_count(20);
+  uint64_t seed = fault_seeds(lives);
   for (long life = 0; life < lives; life++, seed++) {
     fleet plain, planned;
     begin_fleet(&plain, "memory:");

@@ -305,8 +305,8 @@ static void test_random_lives_come_to_the_same(void **state) {
   kinds[4].max_state_bytes = 50;
   kinds[4].max_value_bytes = 20;
   kinds[5].on_conflict = MOONPAD_ON_CONFLICT_OVERWRITE;
-  uint64_t seed = (uint64_t)fault_number("MOONPAD_SEED", 1);
   long lives = fault_count(120);
+  uint64_t seed = fault_seeds(lives);
   for (long i = 0; i < lives; i++, seed++) {
     const moonpad_options *options = &kinds[(size_t)i % COUNT(kinds)];
     service_life plain, planned;

@@ -153,11 +153,11 @@ static void expect_repaired(fault_scene *scene, const sqlite_files *files) {
   assert_in_range(count, (size_t)scene->acknowledged, (size_t)scene->tried);
 }
 
-/* The n-th operation of a kind, for each n until there are no more of them. */
+/* The n-th operation of a kind, until there are no more of them. The first one in every turn. */
 static void fail_each(const sqlite_files *files, fault_kind kind, bool lasting) {
   bool has_failed = true;
   long n = 1;
-  for (; has_failed; n++) {
+  for (; has_failed; n = fault_in_turn(n, 1)) {
     fault_scene scene;
     moonpad_error error = {MOONPAD_OK, ""};
     create_scene(&scene, files->path, MOONPAD_DURABILITY_FULL);
@@ -187,7 +187,7 @@ static void test_opening_on_a_failing_disk(void **state) {
   const sqlite_files *files = *state;
   for (int kind = FAULT_READ; kind < FAULT_KINDS; kind++) {
     bool has_failed = true;
-    for (long n = 1; has_failed; n++) {
+    for (long n = 1; has_failed; n = fault_in_turn(n, 1)) {
       fault_scene scene;
       moonpad_error error = {MOONPAD_OK, ""};
       size_t count;
@@ -281,8 +281,9 @@ static void cut_often(const sqlite_files *files, moonpad_durability durability, 
   snprintf(folder, sizeof folder, "%s/after", files->folder);
   snprintf(run.after, sizeof run.after, "%s/state.db", folder);
   assert_int_equal(mkdir(folder, 0700), 0);
+  uint64_t seed = fault_seeds(runs);
   for (long i = 0; i < runs; i++) {
-    run.seed = (uint64_t)fault_number("MOONPAD_SEED", 0) + (uint64_t)i;
+    run.seed = seed++;
     run_with_cuts(files, folder, &run);
   }
   assert_true(run.cuts > runs * 5);

@@ -310,7 +310,7 @@ static moonpad_status reads_many(mp_tx *tx, void *context, moonpad_error *error)
   mp_session_row row;
   uint64_t random = 12345;
   TRY(find_row(tx, &scene->session, &row, error));
-  for (int i = 0; i < valgrind_rounds(3000); i++) {
+  for (int i = 0; i < fault_rounds(3000); i++) {
     random = random * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
     int64_t number = (int64_t)((random >> 33) % (uint64_t)row.revision) + 1;
     int64_t last = number + (int64_t)((random >> 20) % 3);
@@ -417,7 +417,7 @@ static moonpad_status finds_short(mp_tx *tx, void *context, moonpad_error *error
 
 /* An index that grew meanwhile must lose what was undone and nothing else. */
 static void test_short_histories(void **state) {
-  for (unsigned number = 0; number < (unsigned)valgrind_rounds(400); number++) {
+  for (unsigned number = 0; number < (unsigned)fault_rounds(400); number++) {
     short_history history = {.number = number, .first = 1, .last = 1 + (int)(number % 24)};
     write_ok(*state, appends_short, &history);
     history.first = history.last + 1;

@@ -299,7 +299,7 @@ static void live_without_memory(const store_kind *kind) {
   moonpad_error error;
   moonpad_status status = MOONPAD_NO_MEMORY;
   fault_seed();
-  for (long n = 1; status == MOONPAD_NO_MEMORY; n = fault_after(n, valgrind_rounds(EVERY_ONE))) {
+  for (long n = 1; status == MOONPAD_NO_MEMORY; n = fault_after(n, fault_rounds(EVERY_ONE))) {
     hungry_store hungry;
     hungry_open(&hungry, kind);
     random_life life = {&hungry.opened, kind->has, 99, 120, false, {NULL, 0, 0}};

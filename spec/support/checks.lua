@@ -1,6 +1,7 @@
 --- What specs share: short ways to make sessions, to expect errors and to compare values exactly.
 local assert = require "luassert"
 local moonpad = require "moonpad"
+local scope = require "spec.support.scope"
 
 local checks = {}
 
@@ -105,43 +106,45 @@ function checks.keys(map)
   return list
 end
 
--- Where the collector never rests (spec/helper.lua) all takes far longer. What that finds is in
--- the kinds of calls, and not in how many there are of a kind. How much of long work to do is
--- said here alone.
--- MOONPAD_SAMPLE, a number, says which cases are tried: scripts/run_tests.sh gives it the turn,
--- also where a file runs all its variants. With "all" each case is tried.
+-- How much of long work is done is said here alone: by the scope and the turn of
+-- spec/support/scope.lua. Where the collector never rests (spec/helper.lua) all takes far longer,
+-- and finds things in kinds of calls, however many there are of a kind.
 local RESTLESS <const> = (os.getenv "MOONPAD_GC" or "") ~= ""
-local SAMPLE <const> = os.getenv "MOONPAD_SAMPLE" or ""
-local SCALE <const> = 20
-local offset = 0
-if SAMPLE ~= "" and SAMPLE ~= "all" then
-  offset = math.tointeger(tonumber(SAMPLE))
-    or error(("MOONPAD_SAMPLE=%s: neither a number nor all"):format(SAMPLE), 0)
-end
+local STRIDES <const> = { whole = 1, all = RESTLESS and 7 or 1, test = 7, turn = 7, quick = 41 }
+local SCALES <const> = { whole = 1, all = 1, test = 8, turn = 8, quick = 50 }
+local SCALE <const> = math.max(SCALES[scope.name], RESTLESS and 20 or 1)
 
----Of many cases of one kind each one is tried, or one in so many. A prime: of values that are
----tried in each of some places, all values and all places have their turn.
-checks.stride = RESTLESS and SAMPLE ~= "all" and 7 or 1
+---Of many cases of one kind each one is tried, or one in so many. Primes: of values that are tried
+---in each of some places, all values and all places have their turn.
+checks.stride = STRIDES[scope.name]
 
 ---Where a loop begins that goes from `first` on by the stride: elsewhere in each turn.
 ---@param first integer
 ---@return integer
 function checks.start(first)
-  return first + offset % checks.stride
+  return first + scope.turn % checks.stride
 end
 
----How often to do what is done `count` times elsewhere. The same in every turn: it is the number
----of repetitions that is less, and not the kinds.
----@param count integer
+---What random values begin with: something else in each turn. The environment's MOONPAD_SEED looks
+---elsewhere, or at the same once more.
 ---@return integer
-function checks.scaled(count)
-  return RESTLESS and math.max(1, count // SCALE) or count
+function checks.seed()
+  return math.tointeger(tonumber(os.getenv "MOONPAD_SEED")) or scope.turn + 1
+end
+
+---How often to do what is done `count` times elsewhere. As often in every turn: it is the number of
+---repetitions that is less, and not the kinds.
+---@param count integer
+---@param least integer? so many in any case (default 1)
+---@return integer
+function checks.scaled(count, least)
+  return math.max(least or 1, count // SCALE)
 end
 
 ---Says of each of many cases of one kind whether to try it: others in each turn.
 ---@return fun(): boolean
 function checks.chooser()
-  local asked = -1 - offset
+  local asked = -1 - scope.turn
   return function()
     asked = asked + 1
     return asked % checks.stride == 0
@@ -156,6 +159,8 @@ function checks.chosen(list)
   for _, item in ipairs(list) do
     if isChosen() then some[#some + 1] = item end
   end
+  -- A short list is not left out.
+  if #some == 0 then some[1] = list[scope.turn % #list + 1] end
   return some
 end
 

@@ -1,26 +1,26 @@
---- Tests that are repeated: on each store, in each way to drive a run. `make test` runs all of
---- them. Where each takes many times as long, under the sanitizers and with a collector that
---- never rests, MOONPAD_TURN tells whose turn it is: of each list one variant is run. The tests of
---- the others are counted, which scripts/busted_output.lua reports. Without it, or with "all", all
---- are run.
+--- Tests that are repeated: on each store, in each way to drive a run. `make test-all` runs all of
+--- them. Elsewhere they take turns (spec/support/scope.lua): of each list one variant is run. The
+--- tests of the others are counted, which scripts/busted_output.lua reports.
 ---
 --- A spec that repeats its tests writes, once for each variant of its list,
 ---   turns.describe(name, turns.isDue(index, #LIST), function() it(...) end)
---- or `turns.it` for a single test; `support.each_store` does so for the stores. For two lists,
---- nest the blocks, or join their `isDue` with `and`. A bare `describe` runs in every turn.
+--- or `turns.it` for a single test; `support.each_store` and `support.any_store` do so for the
+--- stores. For two lists, nest the blocks, or join their `isDue` with `and`. A bare `describe` runs
+--- in every turn.
 local busted = require "busted"
+local scope = require "spec.support.scope"
 
 local turns = {}
 
-local turn
-local text = os.getenv "MOONPAD_TURN" or ""
-if text ~= "" and text ~= "all" then
-  turn = math.tointeger(tonumber(text)) or error(("MOONPAD_TURN=%s: neither a number nor all"):format(text), 0)
-end
-
----Whether this run has a turn; else all variants run.
+---Whether of each list one variant runs; else all do.
 ---@type boolean
-turns.areTaken = turn ~= nil
+turns.areTaken = scope.name == "turn" or scope.name == "quick"
+
+---Whether there is only a minute for all of them.
+---@type boolean
+turns.areQuick = scope.name == "quick"
+
+local function hasTurn(index, count) return scope.turn % count == index - 1 end
 
 ---Whether a variant is to be run now. Of two lists in each other each pair has its turn when their
 ---lengths have no common divisor, as 2 or 4 stores and 3 ways.
@@ -28,7 +28,28 @@ turns.areTaken = turn ~= nil
 ---@param count integer of variants
 ---@return boolean
 function turns.isDue(index, count)
-  return not turn or turn % count == index - 1
+  return not turns.areTaken or hasTurn(index, count)
+end
+
+---The same in a list of stores whose first is the one in memory.
+---@param index integer
+---@param count integer
+---@param isOneEnough boolean? no store has a part in what is tested
+---@return boolean
+function turns.isStoreDue(index, count, isOneEnough)
+  if turns.areQuick then return index == 1 end
+  if scope.name == "test" and isOneEnough then return hasTurn(index, count) end
+  return turns.isDue(index, count)
+end
+
+---The same in a list of servers which a test starts for itself.
+---@param index integer
+---@param count integer
+---@return boolean
+function turns.isServerDue(index, count)
+  if turns.areQuick then return false end
+  if scope.name == "test" then return hasTurn(index, count) end
+  return turns.isDue(index, count)
 end
 
 local function countOnly()
@@ -37,6 +58,14 @@ end
 
 -- The block that began last, and the one that is under way though it is another's turn.
 local begun, leaving
+
+-- Of the tests of this file one in so many runs, and how many there were so far.
+local rarity, registered = 1, 0
+
+busted.subscribe({ "file", "start" }, function()
+  rarity, registered = 1, 0
+  return nil, true
+end)
 
 busted.subscribe({ "describe", "start" }, function(block)
   begun = block
@@ -50,10 +79,18 @@ end, { priority = 1 })
 
 -- What stops here is not known to busted.
 busted.subscribe({ "register", "it" }, function()
-  if not leaving then return nil, true end
+  registered = registered + 1
+  if not leaving and hasTurn(registered % rarity + 1, rarity) then return nil, true end
   countOnly()
   return nil, false
 end, { priority = 1 })
+
+---Of the tests that follow in this file `make quick` runs one in so many, others in each turn: each
+---takes long, as those do that start a process.
+---@param count integer no more than there are tests
+function turns.quickRunsOneIn(count)
+  if turns.areQuick then rarity, registered = count, 0 end
+end
 
 ---Describes a variant.
 ---@param name string
@@ -65,6 +102,20 @@ function turns.describe(name, isDue, block)
     block()
   end)
 end
+
+---Whether it is time for something that takes long: in `make quick` one in seven.
+---@param name string which of all that takes long
+---@return boolean
+function turns.isTimeFor(name)
+  local sum = 0
+  for index = 1, #name do sum = sum + name:byte(index) end
+  return not turns.areQuick or (sum + scope.turn) % 7 == 0
+end
+
+---A test that takes long.
+---@param name string
+---@param run fun()
+function turns.rarely(name, run) turns.it(name, turns.isTimeFor(name), run) end
 
 ---A test of a list that takes turns.
 ---@param name string
