@@ -2,7 +2,10 @@
 # What `make check` runs: everything that must hold besides the tests of a plain build. Each check,
 # and each test of the test runs among them, is counted in $BUILD/test-results; the last line is the
 # total of them all.
-#   BUILD=build JOBS=2 MOONPAD_TURN=3 scripts/check.sh [NAME...]      with names: only these checks
+#   BUILD=build JOBS=2 MOONPAD_TURN=3 EXCEPT="NAME..." scripts/check.sh [NAME...]
+# With names: only these checks, or all but these. What needs no build, or little time, comes first;
+# what depends on something that failed is left out, and all else runs. How long each stage took is
+# in $BUILD/test-results/stages.
 #
 # Some tests take turns where each takes many times as long, so that all is over in time:
 #   - gc, asan, redis-cluster: of what a spec file repeats on each store and in each way, one
@@ -355,9 +358,38 @@ links() {
 
 # ---- Running them ----
 
-check() { # NAME "WHAT IT SAYS" FUNCTION
-  wanted "$1" || return 0
+only="$*" except=${EXCEPT:-} known=""
+wanted() { # NAME
+  known="$known $1"
+  [[ " $except " != *" $1 "* ]] && { [ -z "$only" ] || [[ " $only " == *" $1 "* ]]; }
+}
+
+# A name that is misspelt would check nothing, and pass.
+refuse_unknown_names() {
+  local name
+  for name in $only $except; do
+    [[ " $known " == *" $name "* ]] || { echo "No check is called \"$name\"; there are:$known" >&2; return 2; }
+  done
+}
+
+# These alone need no build.
+needs_build() {
+  local name
+  [ -n "$only" ] || return 0
+  for name in $only; do [[ " format lint links " == *" $name "* ]] || return 0; done
+  return 1
+}
+
+# What has run since the last call was this stage, unless it was left out.
+begun=$SECONDS
+stage() { # NAME
+  [ $SECONDS -eq $begun ] || echo "$1 $((SECONDS - begun))" >>"$results/stages"
+  begun=$SECONDS
+}
+
+run_check() { # NAME "WHAT IT SAYS" FUNCTION
   local log=$results/check-$1.log begun=$SECONDS
+  rm -f "$results/check-$1".{count,failed}
   if "$3" >"$log" 2>&1; then
     printf '  ok      %s, %d s\n' "$2" $((SECONDS - begun))
     echo "1 0 0" >"$results/check-$1.count"
@@ -365,17 +397,18 @@ check() { # NAME "WHAT IT SAYS" FUNCTION
     printf '  FAILED  %s, %d s\n%s\n' "$2" $((SECONDS - begun)) "$(sed 's/^/    | /' "$log" | tail -n 100)"
     echo "0 1 0" >"$results/check-$1.count"
     echo "$2" >"$results/check-$1.failed"
+    return 1
   fi
 }
 
-# The same for what needs one processor: as many at a time as there are. `wait` ends them.
-check_beside() { # NAME "WHAT IT SAYS" FUNCTION
-  while [ "$(jobs -rp | wc -l)" -ge "$jobs" ]; do wait -n; done
-  check "$@" &
-}
+check() { ! wanted "$1" || run_check "$@"; }
 
-only="$*"
-wanted() { [ -z "$only" ] || [[ " $only " == *" $1 "* ]]; }
+# For what needs one processor: as many at a time as there are. `wait` ends them.
+check_beside() {
+  wanted "$1" || return 0
+  while [ "$(jobs -rp | wc -l)" -ge "$jobs" ]; do wait -n; done
+  run_check "$@" &
+}
 
 # Half of the turns, in succession, are for the one, half for the other of two.
 half_is_due() { # 0|1
@@ -384,41 +417,54 @@ half_is_due() { # 0|1
 
 tests() { # NAME ARGUMENTS OF run_tests.sh...
   wanted "$1" || return 0
-  local name=$1 begun=$SECONDS
+  local name=$1
   shift
   JOBS=$jobs scripts/run_tests.sh -r "$results" -l "check-$name" "$@" ||
     # What could not begin has counted nothing.
     ls "$results/check-$name"-*.count >/dev/null 2>&1 || echo "0 1 0" >"$results/check-$name-begin.count"
-  echo "check-$name took $((SECONDS - begun)) s"
+  stage "$name"
 }
 
-rm -f "$results"/check-*
+[ -n "$only$except" ] || rm -f "$results"/check-*
 if [ "$turn" = all ]; then
   echo "Checking moonpad whole (logs in $results)"
 else
   echo "Checking moonpad, turn $turn (MOONPAD_TURN=$turn does it again, MOONPAD_TURN=all is whole; logs in $results)"
 fi
-make -j"$jobs" BUILD="$build" all tests clusters >"$results/check-build.log" 2>&1 || {
-  tail -n 50 "$results/check-build.log"
-  echo "The build failed: nothing was checked."
+
+check_beside format "C files are formatted as .clang-format says, and no line is too long" format
+check_beside lint "no warning from luacheck" lint
+check_beside links "links between the pages lead to files" links
+wait
+stage lint
+
+plain_build() { make -j"$jobs" BUILD="$build" all tests clusters; }
+if ! needs_build; then
+  scripts/total.sh "$results" check
+  exit
+fi
+run_check build "moonpad and its tests are built" plain_build || {
+  echo "What needs the build is left out."
+  scripts/total.sh "$results" check
   exit 1
 }
+stage build
 
 check gcc "no warning from gcc" warnings_gcc
 check clang "no warning from clang" warnings_clang
-check_beside rockspec "the rockspec builds and installs without a network" rockspec
-check_beside amalgamation "moonpad in two files compiles without flags, and runs" amalgamation
-check_beside cmake "projects built with CMake take moonpad in three ways" cmake_projects
-check_beside abi "programs built with an older or newer header run with this library" abi
-check_beside format "C files are formatted as .clang-format says, and no line is too long" format
-check_beside lint "no warning from luacheck" lint
+stage warnings
+
 check_beside headers "public headers compile alone as C11 and as C++17, and say errors and threads" headers
 check_beside layers "the core knows no Lua, the libraries export only the API" layers
 check_beside readme "the examples of README.md print what it says" readme
 check_beside guide "the examples of docs/c.md compile and print what it says" guide
-check_beside links "links between the pages lead to files" links
+check_beside rockspec "the rockspec builds and installs without a network" rockspec
+check_beside amalgamation "moonpad in two files compiles without flags, and runs" amalgamation
+check_beside cmake "projects built with CMake take moonpad in three ways" cmake_projects
+check_beside abi "programs built with an older or newer header run with this library" abi
 check_beside install "an installed moonpad links, loads and is removed again" installation
 wait
+stage builds-of-users
 
 # Programs of others, in whatever they are written, and clusters of servers: what make test does
 # without.
@@ -427,9 +473,12 @@ tests redis-cluster -b "$build" -c "${much[@]}" -o "$on_redis_cluster" -p "$lua_
 
 # The long ones. Each of them has work for all processors.
 tests gc -b "$build" -g "${much[@]}" -p "$lua_in_turns" lua
-check asan-build "builds with AddressSanitizer and UBSan" asan_build
-tests asan -b "$build/check/asan" -s "${much[@]}" -p "$command_specs $longest_in_c" lua c
+if wanted asan && run_check asan-build "builds with AddressSanitizer and UBSan" asan_build; then
+  stage asan-build
+  tests asan -b "$build/check/asan" -s "${much[@]}" -p "$command_specs $longest_in_c" lua c
+fi
 check fuzz "random input finds nothing in the fuzz targets" fuzz
+stage fuzz
 # Valgrind runs one thread at a time; left to itself it may run the same one for ever, while others
 # wait for their turn.
 if half_is_due 0; then
@@ -437,9 +486,10 @@ if half_is_due 0; then
     -w "valgrind -q --fair-sched=yes --leak-check=full --suppressions=spec/valgrind.supp \
       --errors-for-leak-kinds=definite,indirect,possible --error-exitcode=99" c
 fi
-if half_is_due 1; then
-  check tsan-build "builds with ThreadSanitizer" tsan_build
+if half_is_due 1 && wanted tsan && run_check tsan-build "builds with ThreadSanitizer" tsan_build; then
+  stage tsan-build
   TSAN_OPTIONS=exitcode=99 tests tsan -b "$build/check/tsan" -o "$threaded" c
 fi
 
+refuse_unknown_names || exit
 scripts/total.sh "$results" check
