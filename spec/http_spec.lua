@@ -10,7 +10,7 @@ local turns = require "spec.support.turns"
 turns.quickRunsOneIn(4)
 
 -- A sleep that nobody sits out: whoever has slept for half of it was not woken up.
-local LONG <const> = 60
+local LONG <const> = 300
 
 describe("HTTP", function()
   local web
@@ -147,15 +147,14 @@ describe("HTTP", function()
     it("never blocks a step", function()
       web:script { ["/a"] = { body = "done", held = true } }
       -- A step that waited for the answer would wait until it is given up.
-      local job <close> = request("/a", { timeoutMs = 60000 })
+      local job <close> = request("/a", { timeoutMs = support.TIMEOUT_MS })
       local thread = coroutine.create(function() return job:collect() end)
       local function step() return select(2, assert(coroutine.resume(thread))) end
       support.waitUntil("the request", function()
         step()
         return #web:requests() == 1
       end)
-      local seconds = support.quickest(0.01, step)
-      assert.is_true(seconds < 0.25, "a step took " .. seconds)
+      for _ = 1, 5 do step() end
       assert.are.equal("suspended", coroutine.status(thread))
       web:release()
       local answer
@@ -286,12 +285,13 @@ describe("HTTP", function()
         http.poll(0.01)
         return #web:requests() == 1
       end)
-      while http.poll(0.01) do job:step() end
-      local seconds = support.quickest(0.5, function()
-        local slept = elapsed(function() assert.is_false(http.poll(0.2)) end)
-        assert.is_true(slept > 0.15, "slept " .. slept)
-      end)
-      assert.is_true(seconds < 0.5, "slept " .. seconds)
+      -- Something of an earlier request may still come.
+      local moved, slept
+      repeat
+        slept = elapsed(function() moved = http.poll(0.2) end)
+        job:step()
+      until not moved
+      assert.is_true(slept > 0.15 and slept < LONG / 2, "slept " .. slept)
     end)
 
     it("wakes up when bytes come", function()
@@ -344,28 +344,33 @@ describe("HTTP", function()
 
   describe("another attempt", function()
     it("is made after 429, when the server says", function()
-      local seconds = support.quickest(2, function()
-        web:script { ["/a"] = { { status = 429, headers = { ["Retry-After"] = "1" } }, { body = "ok" } } }
-        local status, body
-        local took = elapsed(function() status, body = fetch("/a", { body = "same" }) end)
-        assert.are.same({ 200, "ok" }, { status, body })
-        assert.is_true(took >= 1, "took " .. took)
-        local sent = web:requests()
-        assert.are.equal(2, #sent)
-        assert.are.equal("same", sent[2].body)
-      end)
-      assert.is_true(seconds < 2, "took " .. seconds)
+      web:script { ["/a"] = { { status = 429, headers = { ["Retry-After"] = "17" } }, { body = "ok" } } }
+      local status, body
+      local waits = server.waitsOf(function() status, body = fetch("/a", { body = "same" }) end)
+      assert.are.same({ 200, "ok" }, { status, body })
+      assert.are.equal(1, #waits)
+      assert.is_near(17, waits[1], 0.001)
+      local sent = web:requests()
+      assert.are.equal(2, #sent)
+      assert.are.equal("same", sent[2].body)
+    end)
+
+    it("is made when so much time has passed", function()
+      web:script { ["/a"] = { { status = 429, headers = { ["Retry-After"] = "1" } }, { body = "ok" } } }
+      local took = elapsed(function() assert.are.equal(200, (fetch "/a")) end)
+      assert.is_true(took >= 1 and took < LONG / 2, "took " .. took)
     end)
 
     it("understands dates", function()
-      local seconds = support.quickest(3, function()
-        local due = os.time() + 2
-        local date = os.date("!%a, %d %b %Y %H:%M:%S GMT", due)
-        web:script { ["/a"] = { { status = 503, headers = { ["Retry-After"] = date } }, { body = "ok" } } }
-        assert.are.equal(200, (fetch "/a"))
-        assert.is_true(socket.gettime() >= due - 0.01)
-      end)
-      assert.is_true(seconds < 3, "took " .. seconds)
+      local before = os.time()
+      local due = before + 3000
+      local date = os.date("!%a, %d %b %Y %H:%M:%S GMT", due)
+      web:script { ["/a"] = { { status = 503, headers = { ["Retry-After"] = date } }, { body = "ok" } } }
+      local status
+      local waits = server.waitsOf(function() status = fetch("/a", { maxRetryDelayMs = 3600000, timeoutMs = 0 }) end)
+      assert.are.same({ 200, 1 }, { status, #waits })
+      -- It is counted in whole seconds.
+      assert.is_true(waits[1] <= due - before and waits[1] >= due - os.time() - 1, waits[1])
     end)
 
     it("is not made when the server asks for a longer pause than is allowed", function()
@@ -376,8 +381,8 @@ describe("HTTP", function()
     end)
 
     it("is not made when it would come after the deadline", function()
-      web:script { ["/a"] = { { status = 429, headers = { ["Retry-After"] = "55" } }, { body = "ok" } } }
-      assert.are.equal(429, (fetch("/a", { timeoutMs = 50000 })))
+      web:script { ["/a"] = { { status = 429, headers = { ["Retry-After"] = "500" } }, { body = "ok" } } }
+      assert.are.equal(429, (fetch("/a", { timeoutMs = 400000, maxRetryDelayMs = 600000 })))
     end)
 
     it("ends when there have been enough", function()
@@ -389,11 +394,12 @@ describe("HTTP", function()
 
     it("waits longer each time", function()
       web:script { ["/a"] = { status = 500 } }
-      local seconds = support.quickest(2, function()
-        local took = elapsed(function() fetch("/a", { retryDelayMs = 100 }) end)
-        assert.is_true(took > 0.35, "took " .. took)
-      end)
-      assert.is_true(seconds < 2, "took " .. seconds)
+      local waits = server.waitsOf(function() fetch("/a", { retryDelayMs = 1000 }) end)
+      assert.are.equal(3, #waits)
+      for index, seconds in ipairs(waits) do
+        local most = 2 ^ (index - 1)
+        assert.is_true(seconds >= most / 2 - 0.001 and seconds <= most + 0.001, seconds)
+      end
     end)
 
     it("is made when the connection broke before the first byte", function()
@@ -508,15 +514,18 @@ describe("HTTP", function()
         if type(advice) == "function" then return advice(...) end
         return advice
       end
-      return fetch("/a", options)
+      -- By the clock, the whole of an error would not be waited for on a machine that is very busy.
+      local answer
+      local waits = server.waitsOf(function() answer = table.pack(fetch("/a", options)) end)
+      answer[answer.n + 1] = waits
+      return table.unpack(answer, 1, answer.n + 1)
     end
 
     it("is asked what an error says, and told how long to wait", function()
       local reply = { headers = { ["Retry-After"] = "3600", ["X-A"] = "1" }, body = "later", split = 1 }
-      local status, body
-      local took = elapsed(function() status, body = advised(0.2, reply) end)
-      assert.are.same({ 200, "ok" }, { status, body })
-      assert.is_true(took >= 0.2, "took " .. took)
+      local status, body, _, waits = advised(20, reply)
+      assert.are.same({ 200, "ok", 1 }, { status, body, #waits })
+      assert.is_near(20, waits[1], 0.001)
       assert.are.equal(1, #asked)
       assert.are.same({ 429, "1", "later" }, { asked[1][1], asked[1][2]["x-a"], asked[1][3] })
     end)
@@ -548,9 +557,29 @@ describe("HTTP", function()
     end)
 
     it("is asked with what there is, when the rest is long in coming or never comes", function()
-      local took = elapsed(function() assert.are.equal(200, (advised(0, { body = "12345", hold = 3 }))) end)
-      assert.are.equal("123", asked[1][3])
-      assert.is_true(took >= 1.9, "took " .. took)
+      web:script { ["/a"] = { { status = 429, body = "12345", hold = 3 }, { body = "ok" } } }
+      do
+        local clock <close> = support.stopClock()
+        local heard
+        local job <close> = request("/a", { retryAdvice = function(_, _, text)
+          heard = text
+          return 0
+        end })
+        local function step()
+          http.poll(0.01)
+          job:step()
+        end
+        support.waitUntil("the first part", function()
+          step()
+          return job.errorAnswer and job.errorAnswer:body() == "123"
+        end)
+        clock:advance(1.9)
+        for _ = 1, 5 do step() end
+        assert.is_nil(heard)
+        clock:advance(0.2)
+        assert.are.same({ 200, "ok" }, { (job:wait()), (job:collect()) })
+        assert.are.equal("123", heard)
+      end
       assert.are.equal(200, (advised(0, { body = "12345", split = 1, drop = 3 })))
       assert.are.equal("123", asked[1][3])
     end)
@@ -571,15 +600,12 @@ describe("HTTP", function()
   describe("a time limit", function()
     it("ends a request that is never answered", function()
       web:script { ["/a"] = { hang = true } }
-      local seconds = support.quickest(1, function()
-        local status, message, kind
-        local took = elapsed(function() status, message, kind = fetch("/a", { timeoutMs = 200 }) end)
-        assert.is_nil(status)
-        assert.are.equal("timeout", kind)
-        assert.is_string(message)
-        assert.is_true(took >= 0.19, "took " .. took)
-      end)
-      assert.is_true(seconds < 1, "took " .. seconds)
+      local status, message, kind
+      local took = elapsed(function() status, message, kind = fetch("/a", { timeoutMs = 200 }) end)
+      assert.is_nil(status)
+      assert.are.equal("timeout", kind)
+      assert.is_string(message)
+      assert.is_true(took >= 0.19 and took < LONG / 2, "took " .. took)
     end)
 
     it("ends an answer that never ends", function()
@@ -595,45 +621,56 @@ describe("HTTP", function()
       for _, milliseconds in ipairs { 200, 1000 } do
         web:script { ["/a"] = { hang = true } }
         local wanted = milliseconds / 1000
-        local seconds = support.quickest(wanted + 0.4, function()
-          local status, message, kind
-          local took = elapsed(function()
-            status, message, kind = fetch("/a", { idleTimeoutMs = milliseconds, attempts = 1 })
-          end)
-          assert.are.same({ nil, "timeout" }, { status, kind })
-          assert.matches(("nothing was sent or received for %d ms"):format(milliseconds), message)
-          assert.is_true(took >= wanted - 0.01, "took " .. took)
+        local status, message, kind
+        local took = elapsed(function()
+          status, message, kind = fetch("/a", { idleTimeoutMs = milliseconds, attempts = 1 })
         end)
-        assert.is_true(seconds < wanted + 0.4, "took " .. seconds)
+        assert.are.same({ nil, "timeout" }, { status, kind })
+        assert.matches(("nothing was sent or received for %d ms"):format(milliseconds), message)
+        assert.is_true(took >= wanted - 0.01 and took < LONG / 2, "took " .. took)
       end
     end)
 
     it("ends an answer that stops coming", function()
       web:script { ["/a"] = { body = "0123456789", hold = 5 } }
-      local seconds = support.quickest(1, function()
-        local job <close> = request("/a", { idleTimeoutMs = 300 })
-        local body, message, kind
-        local took = elapsed(function() body, message, kind = job:collect() end)
-        assert.are.same({ nil, "timeout" }, { body, kind })
-        assert.is_string(message)
-        assert.is_true(took >= 0.29, "took " .. took)
-      end)
-      assert.is_true(seconds < 1, "took " .. seconds)
+      local job <close> = request("/a", { idleTimeoutMs = 300 })
+      local body, message, kind
+      local took = elapsed(function() body, message, kind = job:collect() end)
+      assert.are.same({ nil, "timeout" }, { body, kind })
+      assert.is_string(message)
+      assert.is_true(took >= 0.29 and took < LONG / 2, "took " .. took)
     end)
 
+    -- Tries it with a limit of some milliseconds, and with longer ones as long as what was awaited
+    -- does not come: on a machine that is busy, there may be silence although nobody is silent.
+    local function within(try)
+      local expected, got
+      for _, milliseconds in ipairs { 600, 2400, 9600, 38400 } do
+        expected, got = try(milliseconds)
+        if expected == got then return end
+      end
+      assert.are.equal(expected, got)
+    end
+
     it("for silence ends no answer of which something comes now and then", function()
-      web:script { ["/a"] = { body = "01234567", split = 1, pause = 0.3 } }
-      assert.are.equal("01234567", select(2, fetch("/a", { idleTimeoutMs = 1500 })))
+      within(function(milliseconds)
+        web:script { ["/a"] = { body = "0123456789abcdef", split = 1, pause = milliseconds / 1000 / 8 } }
+        local job <close> = request("/a", { idleTimeoutMs = milliseconds, attempts = 1 })
+        local body, message = job:collect()
+        return "0123456789abcdef", body or message
+      end)
     end)
 
     it("for silence does not run while nobody reads", function()
-      local size = 24 * 1024 * 1024
-      web:script { ["/a"] = { body = ("x"):rep(65536), times = size // 65536, split = 65536 } }
-      local job <close> = request("/a", { maxUnreadBytes = 65536, idleTimeoutMs = 2500 })
-      job:wait()
-      core.sleep(3.2)
-      local body, message = job:collect()
-      assert.are.equal(size, #(body or message))
+      within(function(milliseconds)
+        local size = 24 * 1024 * 1024
+        web:script { ["/a"] = { body = ("x"):rep(65536), times = size // 65536, split = 65536 } }
+        local job <close> = request("/a", { maxUnreadBytes = 65536, idleTimeoutMs = milliseconds, attempts = 1 })
+        job:wait()
+        core.sleep(1.5 * milliseconds / 1000)
+        local body, message = job:collect()
+        return size, body and #body or message
+      end)
     end)
 
     local function listen()
@@ -641,19 +678,20 @@ describe("HTTP", function()
       return listener, select(2, listener:getsockname())
     end
 
-    -- To a server that reads a megabyte now and then.
-    local function upload(pieces, options)
+    -- To a server that reads a megabyte now and then, with so many seconds in between, and then, if
+    -- there was more than one, the rest.
+    local function upload(pieces, pause, options)
       local listener, port = listen()
       options.url, options.attempts = "http://127.0.0.1:" .. port .. "/", 1
       options.body = ("x"):rep(16 * 1024 * 1024)
       local job <close> = http.request(options)
       local connection = assert(listener:accept())
+      local isThere = true
       for _ = 1, pieces do
-        assert(connection:receive(1024 * 1024))
-        core.sleep(0.1)
+        isThere = isThere and connection:receive(1024 * 1024)
+        core.sleep(pause)
       end
-      if pieces > 1 then
-        assert(connection:receive(#options.body - pieces * 1024 * 1024))
+      if pieces > 1 and isThere and connection:receive(#options.body - pieces * 1024 * 1024) then
         connection:send "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"
       end
       local status, message, kind = job:wait()
@@ -663,8 +701,11 @@ describe("HTTP", function()
     end
 
     it("for silence takes into account what is sent", function()
-      assert.are.equal(200, (upload(12, { idleTimeoutMs = 1000 })))
-      local status, _, kind = upload(1, { idleTimeoutMs = 300 })
+      within(function(milliseconds)
+        local status, message = upload(12, milliseconds / 1000 / 8, { idleTimeoutMs = milliseconds })
+        return 200, status or message
+      end)
+      local status, _, kind = upload(1, 0, { idleTimeoutMs = 300 })
       assert.are.same({ nil, "timeout" }, { status, kind })
     end)
 
@@ -674,20 +715,19 @@ describe("HTTP", function()
       local listener, port = listen()
       finally(function() listener:close() end)
       for _, limit in ipairs { "connectTimeoutMs", "timeoutMs" } do
-        local seconds = support.quickest(0.8, function()
-          local jobs, begin = {}, core.monotonic()
-          for number = 1, 4 do
-            jobs[number] = http.request {
-              url = ("https://127.0.0.1:%d/"):format(port), attempts = 1, idleTimeoutMs = 100, [limit] = 300,
-            }
-          end
-          for _, job in ipairs(jobs) do
-            local status, message, kind = job:wait()
-            assert.are.same({ nil, "timeout" }, { status, kind }, message)
-            assert.is_true(core.monotonic() - begin >= 0.29)
-          end
-        end)
-        assert.is_true(seconds < 0.8, "took " .. seconds)
+        local jobs, begin = {}, core.monotonic()
+        -- One after the other, they would take 90 s.
+        for number = 1, 300 do
+          jobs[number] = http.request {
+            url = ("https://127.0.0.1:%d/"):format(port), attempts = 1, idleTimeoutMs = 100, [limit] = 300,
+          }
+        end
+        for _, job in ipairs(jobs) do
+          local status, message, kind = job:wait()
+          assert.are.same({ nil, "timeout" }, { status, kind }, message)
+          assert.is_true(core.monotonic() - begin >= 0.29)
+        end
+        assert.is_true(core.monotonic() - begin < 60)
       end
     end)
   end)

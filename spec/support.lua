@@ -14,36 +14,49 @@ support.quote = quote
 
 -- Far beyond what anything here takes, however busy the machine is: who waits that long has failed.
 local TIMEOUT_SECONDS = 120
+support.TIMEOUT_SECONDS, support.TIMEOUT_MS = TIMEOUT_SECONDS, TIMEOUT_SECONDS * 1000
+
+-- That of the system, whatever a spec puts in its place.
+local monotonic = core.monotonic
 
 ---Waits until the condition holds.
 ---@param what string for the message, when it never does
 ---@param condition fun(): any
 ---@return any answer of the condition
 function support.waitUntil(what, condition)
-  local deadline = core.monotonic() + TIMEOUT_SECONDS
+  local deadline = monotonic() + TIMEOUT_SECONDS
   while true do
     local answer = condition()
     if answer then return answer end
-    assert(core.monotonic() < deadline, "waited in vain for " .. what)
+    assert(monotonic() < deadline, "waited in vain for " .. what)
     core.sleep(0.005)
   end
 end
 
-local TRIES = 10
+local StoppedClock = {}
+StoppedClock.__index = StoppedClock
 
----How long it takes at best: a machine that is busy delays it now and then, a fault each time.
----@param enough number as many seconds are few enough: there is no further try
----@param action fun() may be called again and again
----@return number seconds
-function support.quickest(enough, action)
-  local best = math.huge
-  for _ = 1, TRIES do
-    local start = core.monotonic()
-    action()
-    best = math.min(best, core.monotonic() - start)
-    if best < enough then break end
+---@param seconds number
+function StoppedClock:advance(seconds) self.time = self.time + seconds end
+
+---@return number
+function StoppedClock:now() return self.time end
+
+function StoppedClock.__close() core.monotonic = monotonic end
+
+---Stops the clock that moonpad's Lua code waits by, until the block ends; what C code waits for by
+---itself goes on. So nothing is over because it took long, and what is over after some time is so
+---when the spec says that the time has passed.
+---@param tick number? seconds that pass each time that somebody looks; default 0
+---@return table clock `clock:advance(seconds)`
+function support.stopClock(tick)
+  assert(core.monotonic == monotonic, "the clock stands still already")
+  local clock = setmetatable({ time = monotonic() }, StoppedClock)
+  function core.monotonic()
+    clock.time = clock.time + (tick or 0)
+    return clock.time
   end
-  return best
+  return clock
 end
 
 local made = {}
@@ -241,11 +254,11 @@ end
 ---@param invocation moonpad.Invocation
 ---@return moonpad.Event?
 function support.step(invocation)
-  local deadline = core.monotonic() + TIMEOUT_SECONDS
+  local deadline = monotonic() + TIMEOUT_SECONDS
   while true do
     local event = invocation:step()
     if event ~= "waiting" then return event end
-    assert(core.monotonic() < deadline, "stepped in vain")
+    assert(monotonic() < deadline, "stepped in vain")
     core.idle(0.001)
   end
 end
@@ -254,10 +267,10 @@ end
 ---@param invocation moonpad.Invocation
 ---@param condition fun(): any
 function support.stepUntil(invocation, condition)
-  local deadline = core.monotonic() + TIMEOUT_SECONDS
+  local deadline = monotonic() + TIMEOUT_SECONDS
   repeat
     busted.assert.equal("waiting", invocation:step())
-    assert(core.monotonic() < deadline, "stepped in vain")
+    assert(monotonic() < deadline, "stepped in vain")
     core.idle(0.001)
   until condition()
 end

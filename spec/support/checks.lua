@@ -185,6 +185,23 @@ function checks.growth(call, count)
   return least
 end
 
+---How many times as much of the processor's time the second takes as the first: each as it is at
+---best, so that what else the machine does counts as little as how fast it is.
+---@param first fun() takes some milliseconds
+---@param second fun()
+---@return number times
+function checks.timesAsLong(first, second)
+  local best = { math.huge, math.huge }
+  for _ = 1, 5 do
+    for index, run in ipairs { first, second } do
+      local begin = os.clock()
+      run()
+      best[index] = math.min(best[index], os.clock() - begin)
+    end
+  end
+  return best[2] / best[1]
+end
+
 ---`depth` arrays inside each other.
 function checks.nested(depth)
   local value = moonpad.array {}

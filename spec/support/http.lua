@@ -1,6 +1,8 @@
 --- A server on loopback that answers as a spec tells it to (spec/helpers/http_server.lua).
+local http = require "moonpad.http"
 local moonpad = require "moonpad"
 local socket = require "socket"
+local support = require "spec.support"
 
 local server = {}
 server.__index = server
@@ -16,7 +18,7 @@ end
 function server:control(method, path, body)
   local connection = assert(socket.connect("127.0.0.1", self.port))
   -- It may be writing a long answer on a machine that is busy.
-  connection:settimeout(60)
+  connection:settimeout(support.TIMEOUT_SECONDS)
   body = body or ""
   assert(connection:send(("%s %s HTTP/1.1\r\nContent-Length: %d\r\n\r\n%s"):format(method, path, #body, body)))
   local length
@@ -54,6 +56,30 @@ end
 function server:stop()
   self:control("GET", "/_quit")
   self.pipe:close()
+end
+
+---Runs what makes requests, one at a time, by a clock that goes on only while one of them waits for
+---its next attempt: however long that is, it takes no time. No attempt is made before its time.
+---@param run fun() in a coroutine
+---@return number[] waits in seconds
+function server.waitsOf(run)
+  local clock <close> = support.stopClock()
+  local thread, waits = coroutine.create(run), {}
+  local function resume()
+    assert(coroutine.resume(thread))
+    http.poll(0.005)
+    return coroutine.status(thread) ~= "dead"
+  end
+  while resume() do
+    local retry = http.retries()[1]
+    if retry then
+      waits[#waits + 1] = retry.seconds
+      clock:advance(retry.seconds - 0.0001)
+      assert(resume() and #http.retries() == 1, "an attempt was made too early")
+      clock:advance(0.0002)
+    end
+  end
+  return waits
 end
 
 ---A reply that streams server-sent events.
