@@ -1,5 +1,6 @@
 --- Toolsets of MCP servers for specs, closed after the test.
 local moonpad = require "moonpad"
+local support = require "spec.support"
 
 local servers = {}
 
@@ -7,6 +8,7 @@ local opened = {}
 
 ---@param options table of moonpad.mcp
 function servers.open(options)
+  options.timeoutMs = options.timeoutMs or support.TIMEOUT_MS
   local set = moonpad.mcp(options)
   opened[#opened + 1] = set
   return set
@@ -63,7 +65,7 @@ function servers.late(open, tool, awaited)
   while true do
     local set = open(timeoutMs)
     local err = servers.failure(servers.call, set, tool)
-    if err.message:find(awaited, 1, true) or timeoutMs > 10000 then
+    if err.message:find(awaited, 1, true) or timeoutMs > support.TIMEOUT_MS then
       return (err.message:gsub("within [%d.]+ seconds?", "within its time", 1)), err.code, set
     end
     timeoutMs = timeoutMs * 4
