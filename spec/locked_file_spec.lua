@@ -6,11 +6,10 @@ local lock = require "spec.support.lock"
 local moonpad = require "moonpad"
 local support = require "spec.support"
 
--- Far more than a step takes, far less than `busyTimeoutMs`.
-local LIMIT_SECONDS = 0.05
-local TRIES = 10
--- Of who is to have the lock in the end, however busy the machine is.
-local TIMEOUT_MS = 60000
+-- Of who is to have the lock in the end, however busy the machine is. A step that waited for it would
+-- wait that long, and then it would be busy.
+local TIMEOUT_MS = support.TIMEOUT_MS
+local STEPS = 10
 
 for _, durability in ipairs { "full", "normal" } do
   describe(("a run on a file that is locked, with durability %s,"):format(durability), function()
@@ -49,16 +48,8 @@ for _, durability in ipairs { "full", "normal" } do
       return newRunner(agent, on):start { userId = "u", sessionId = "s", newMessage = "Hi" }
     end
 
-    -- A processor that is busy with something else makes any step long: the shortest of some tells
-    -- whether they wait.
     local function expectWaiting(invocation)
-      local shortest = math.huge
-      for _ = 1, TRIES do
-        local from = core.monotonic()
-        assert.equal("waiting", invocation:step())
-        shortest = math.min(shortest, core.monotonic() - from)
-      end
-      assert.is_true(shortest < LIMIT_SECONDS, ("the shortest step took %.1f ms"):format(shortest * 1e3))
+      for _ = 1, STEPS do assert.equal("waiting", invocation:step()) end
     end
 
     local function finish(invocation)
@@ -199,18 +190,24 @@ for _, durability in ipairs { "full", "normal" } do
 
     it("is busy once busyTimeoutMs have passed", function()
       checks.create(service)
-      local impatient <close> = moonpad.open("sqlite:" .. path, { busyTimeoutMs = 150 })
-      local invocation = start(counter(), impatient)
-      take()
-      local from, steps = core.monotonic(), 0
-      checks.raises("busy", "busyTimeoutMs (150 ms)", function()
-        while invocation:step() == "waiting" do steps = steps + 1 end
-      end)
-      assert.is_true(steps > 0)
-      assert.is_true(core.monotonic() - from >= 0.15)
-      letGo()
-      assert.equal("", (stored()))
-      assert.equal("counted", finish(start(counter(), impatient)))
+      local steps, milliseconds = 0, 150
+      -- A machine that is busy may let so much time pass within one step.
+      while steps == 0 do
+        local impatient <close> = moonpad.open("sqlite:" .. path, { busyTimeoutMs = milliseconds })
+        local invocation = start(counter(), impatient)
+        take()
+        local from = core.monotonic()
+        checks.raises("busy", ("busyTimeoutMs (%d ms)"):format(milliseconds), function()
+          while invocation:step() == "waiting" do steps = steps + 1 end
+        end)
+        local seconds = core.monotonic() - from
+        assert.is_true(seconds >= milliseconds / 1000)
+        letGo()
+        assert.equal("", (stored()))
+        if steps > 0 then assert.equal("counted", finish(start(counter(), impatient))) end
+        milliseconds = milliseconds * 4
+        assert(milliseconds < TIMEOUT_MS, "the step waits")
+      end
     end)
 
     it("is busy at once with a busyTimeoutMs of 0", function()
@@ -227,8 +224,7 @@ for _, durability in ipairs { "full", "normal" } do
       take()
       local from = core.monotonic()
       assert.equal("waiting", invocation:wait(0.05))
-      local seconds = core.monotonic() - from
-      assert.is_true(seconds >= 0.05 and seconds < 2, ("it took %.3f s"):format(seconds))
+      assert.is_true(core.monotonic() - from >= 0.05)
       letGo()
       assert.equal("counted", finish(invocation))
     end)

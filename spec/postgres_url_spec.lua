@@ -41,11 +41,12 @@ describe("a URL of PostgreSQL", function()
 
   it("without anybody there is storage, at once", function()
     for _, url in ipairs { NOBODY, (NOBODY:gsub("postgresql", "postgres")), NOBODY .. "?schema=a%20b&pool=1" } do
-      local seconds = support.quickest(1, function()
-        local err = raises("storage", { "postgresql://127.0.0.1:1/shop", "refused" }, moonpad.open, url)
-        assert.is_nil(tostring(err):find("s3cr3t", 1, true))
-      end)
-      assert.is_true(seconds < 1)
+      -- Whoever tried again until the time is over would do so for minutes.
+      local before = moonpad.clock()
+      local err = raises("storage", { "postgresql://127.0.0.1:1/shop", "refused" }, moonpad.open, url,
+        { busyTimeoutMs = 600000 })
+      assert.is_nil(tostring(err):find("s3cr3t", 1, true))
+      assert.is_true(moonpad.clock() - before < 300)
     end
   end)
 

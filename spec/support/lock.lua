@@ -8,7 +8,7 @@ local support = require "spec.support"
 return function(path, folder)
   local note = folder .. "/locked"
   local shell = assert(io.popen("sqlite3 " .. support.quote(path), "w"))
-  shell:write(".timeout 5000\nBEGIN IMMEDIATE;\n.once ", support.quote(note), "\nSELECT 1;\n")
+  shell:write(".timeout ", support.TIMEOUT_MS, "\nBEGIN IMMEDIATE;\n.once ", support.quote(note), "\nSELECT 1;\n")
   shell:flush()
   support.waitUntil("the lock", function()
     local file = io.open(note)
