@@ -1,4 +1,5 @@
 -- Keys are taken out of what providers say, however they are quoted.
+local checks = require "spec.support.checks"
 local core = require "moonpad.core"
 local redact = require "moonpad.models.redact"
 
@@ -60,17 +61,11 @@ describe("a redactor", function()
       local long = short:rep(400)
       assert.equal(long, redactor:text(long))
       -- The same bytes in one long text and in 400 short ones: a time that grows with the square of
-      -- the length would be 400 times as long. It is time of the processor, so that other programs
-      -- do not count; how slow the machine is does not count either.
-      local began = os.clock()
-      for _ = 1, 400 do redactor:text(short) end
-      local inPieces = os.clock() - began
-      began = os.clock()
-      redactor:text(long)
-      local took = os.clock() - began
-      assert.is_true(took < 5 * inPieces + 0.05, ("%s: %f and %f s"):format(piece, took, inPieces))
-      -- Sanitizers may take longer.
-      assert.is_true(took < 2 or os.getenv "ASAN_OPTIONS" ~= nil, piece)
+      -- the length would be 400 times as long.
+      local times = checks.timesAsLong(function()
+        for _ = 1, 400 do redactor:text(short) end
+      end, function() redactor:text(long) end)
+      assert.is_true(times < 20, ("%s: %f times"):format(piece, times))
     end
   end)
 

@@ -106,15 +106,15 @@ describe("waiting outside of a run", function()
   end)
 
   it("of a request yields in a coroutine, also between the steps of a run #http", function()
-    local job, turns = request(), 0
-    local thread = coroutine.wrap(function()
-      job:wait()
-      return "over"
-    end)
+    local job = request()
+    local thread = coroutine.create(function() job:wait() end)
     local runner = moonpad.runner { appName = "app", sessionService = moonpad.open "memory:",
       agent = moonpad.agent { name = "A", model = function() return "x" end } }
     for _ in runner:run { userId = "u", newMessage = "go" } do
-      while turns < 1000000 and thread() ~= "over" do turns = turns + 1 end
+      support.waitUntil("the end of the request", function()
+        if coroutine.status(thread) == "suspended" then assert(coroutine.resume(thread)) end
+        return coroutine.status(thread) == "dead"
+      end)
     end
     assert.is_truthy(job.failure)
   end)

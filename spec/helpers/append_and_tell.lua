@@ -7,7 +7,7 @@ local drive = require "spec.support.by_hand"
 local moonpad = require "moonpad"
 
 local url, sessionId, count, durability, isInSteps = arg[1], arg[2], tonumber(arg[3]), arg[4], arg[5] == "steps"
-local service = moonpad.open(url, { durability = durability, busyTimeoutMs = 60000 })
+local service = moonpad.open(url, { durability = durability, busyTimeoutMs = 600000 })
 local session = service:getSession { appName = "app", userId = "u", sessionId = sessionId }
 
 io.stdout:setvbuf "line"

@@ -1,15 +1,16 @@
 --- A process that keeps house, until it is killed:
----   lua5.4 keep_house.lua URL SEED
+---   lua5.4 keep_house.lua URL SEED SECONDS
 -- Creates sessions, appends to them, talks to an agent and has that summed up, waits till they
--- expire, sweeps, and deletes. It prints a line for each thing that it has done.
+-- expire (SECONDS), sweeps, and deletes. It prints a line for each thing that it has done.
 local moonpad = require "moonpad"
 
 local url, seed = arg[1], tonumber(arg[2])
+-- Nothing lives longer than that. Long enough for a few turns, and so for a summary, on a machine that
+-- is not very busy.
+local LIVES <const> = tonumber(arg[3])
 math.randomseed(seed)
--- Long enough for a few turns, and so for a summary, on a machine that is not very busy.
-local LIVES <const> = 0.1
 local service = moonpad.open(url, {
-  durability = "normal", busyTimeoutMs = 60000, sessionTtlSeconds = LIVES, userTtlSeconds = LIVES,
+  durability = "normal", busyTimeoutMs = 600000, sessionTtlSeconds = LIVES, userTtlSeconds = LIVES,
   appTtlSeconds = LIVES, eventTtlSeconds = LIVES / 2, maxEvents = 5, maxSessionsPerUser = 3,
   onMaxSessions = "deleteOldest", sweepIntervalSeconds = LIVES / 3,
 })

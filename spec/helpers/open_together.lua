@@ -7,7 +7,7 @@ local url, count = arg[1], tonumber(arg[2])
 print "ready"
 io.stdout:flush()
 io.read()
-local service <close> = moonpad.open(url, { busyTimeoutMs = 60000 })
+local service <close> = moonpad.open(url, { busyTimeoutMs = 600000 })
 local session = service:getSession { appName = "shop", userId = "ann", sessionId = "again" }
 for _ = 1, count do
   service:appendEvent(session, { author = "x", actions = { stateDelta = { ["user:seen"] = true } } })

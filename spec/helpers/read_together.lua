@@ -4,7 +4,7 @@
 local moonpad = require "moonpad"
 
 local url, sessionId, until_ = arg[1], arg[2], tonumber(arg[3])
-local service = moonpad.open(url, { busyTimeoutMs = 60000 })
+local service = moonpad.open(url, { busyTimeoutMs = 600000 })
 local name = { appName = "app", userId = "u", sessionId = sessionId }
 local kept, last, looks = service:getSession(name), 0, 0
 

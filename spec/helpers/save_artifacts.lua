@@ -5,7 +5,7 @@ local drive = require "spec.support.by_hand"
 local moonpad = require "moonpad"
 
 local url, writer, count, how = arg[1], arg[2], tonumber(arg[3]), arg[4]
-local artifacts = moonpad.artifactService(url, { busyTimeoutMs = 60000, durability = "normal" })
+local artifacts = moonpad.artifactService(url, { busyTimeoutMs = 600000, durability = "normal" })
 
 local function saveAll()
   for index = 1, count do

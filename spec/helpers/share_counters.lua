@@ -6,7 +6,7 @@
 local moonpad = require "moonpad"
 
 local url, sessionId, writer, count = arg[1], arg[2], arg[3], tonumber(arg[4])
-local service = moonpad.open(url, { busyTimeoutMs = 60000 })
+local service = moonpad.open(url, { busyTimeoutMs = 600000 })
 local session = service:getSession { appName = "app", userId = "u", sessionId = sessionId }
 
 for index = 1, count do

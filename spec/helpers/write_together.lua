@@ -6,7 +6,7 @@
 local moonpad = require "moonpad"
 
 local url, sessionId, writer, count, durability = arg[1], arg[2], arg[3], tonumber(arg[4]), arg[5]
-local service = moonpad.open(url, { busyTimeoutMs = 60000, durability = durability })
+local service = moonpad.open(url, { busyTimeoutMs = 600000, durability = durability })
 local session = service:getSession { appName = "app", userId = "u", sessionId = sessionId }
 local state, key = session.state, "of " .. writer
 

@@ -7,9 +7,6 @@ local support = require "spec.support"
 
 local children = {}
 
--- Far longer than anything here takes: who waits that long has failed.
-local LONG <const> = 60
-
 ---The variables that a child in Lua needs, on every system.
 ---@param more string? one more: "NAME=value"
 ---@return string[]
@@ -38,7 +35,7 @@ end
 function children.await(process)
   local readable, writable = {}, {}
   process:descriptors(readable, writable)
-  assert(processCore.poll(readable, writable, LONG), "nothing is heard of a child")
+  assert(processCore.poll(readable, writable, support.TIMEOUT_SECONDS), "nothing is heard of a child")
 end
 
 ---What it has written, with the ends of lines that all systems have.

@@ -1,6 +1,7 @@
 --- A server and its clients in one Lua state: whoever waits for an answer steps the server.
 local moonpad = require "moonpad"
 local socket = require "socket"
+local support = require "spec.support"
 
 local serving = {}
 
@@ -9,9 +10,6 @@ local serving = {}
 ---@field errors string[] what onError was told
 local Serving = {}
 Serving.__index = Serving
-
--- What hangs fails: far beyond what a busy machine takes.
-local PATIENCE = 60
 
 ---@param options table of moonpad.server
 ---@return spec.Serving
@@ -27,7 +25,7 @@ end
 ---@param condition fun(): any
 ---@return any what it returned
 function Serving:waitUntil(condition)
-  local deadline = socket.gettime() + PATIENCE
+  local deadline = socket.gettime() + support.TIMEOUT_SECONDS
   while true do
     local result = condition()
     if result then return result end
