@@ -50,6 +50,45 @@ local function timeOfCommand()
   return math.min(table.unpack(times))
 end
 
+-- The first step of a process, while nobody answers. What was loaded before it is not counted.
+local FIRST_STEP = [[
+  local support, moonpad = require "bench.support", require "moonpad"
+  local server = assert(require "socket".bind("127.0.0.1", 0))
+  local model = moonpad.models.openai { model = "m", apiKey = "k",
+    baseUrl = "http://127.0.0.1:" .. select(2, server:getsockname()) }
+  local runner = moonpad.runner { appName = "a", agent = moonpad.agent { name = "A", model = model }, url = "memory:" }
+  local run = runner:start { userId = "u", newMessage = "Hi!" }
+  local start = support.worked()
+  assert(run:step() == "waiting")
+  print(support.worked() - start)
+  run:cancel()
+]]
+
+-- A server to which nothing happens, in a game's loop.
+local IDLE_STEP = [[
+  local support, moonpad = require "bench.support", require "moonpad"
+  local agent = moonpad.agent { name = "A", model = function() return "Yes." end }
+  local server = moonpad.server { port = 0,
+    apps = { a = moonpad.runner { appName = "a", agent = agent, url = "memory:" } } }
+  server:step(0)
+  local start = support.worked()
+  for _ = 1, 1000 do server:step(0) end
+  print((support.worked() - start) / 1000)
+]]
+
+-- Microseconds, as the processes print them.
+local function printed(source)
+  local path, times = folder .. "/program.lua", {}
+  local file <close> = assert(io.open(path, "w"))
+  assert(file:write(source))
+  file:close()
+  for index = 1, PROCESSES do
+    local pipe <close> = assert(io.popen("lua5.4 " .. path))
+    times[index] = pipe:read "n"
+  end
+  return support.median(times)
+end
+
 local time, size = inNewProcesses(REQUIRE)
 support.bounded("26", 'require "moonpad"', "ms", time, 5)
 support.noted("", 'Lua\'s memory after require "moonpad"', "KB", size)
@@ -57,3 +96,5 @@ time, size = inNewProcesses(RUN)
 support.noted("", "the same and the first run of an agent", "ms", time)
 support.noted("", "Lua's memory after it", "KB", size)
 support.bounded("26", "moonpad run, up to the first question and its end, the fastest of 21", "ms", timeOfCommand(), 40)
+support.bounded("27", "the first step of a process whose model answers over HTTP", "ms", printed(FIRST_STEP) / 1e3, 2)
+support.bounded("27", "a step of a server to which nothing happens", "us", printed(IDLE_STEP), 50)

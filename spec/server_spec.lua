@@ -342,7 +342,7 @@ describe("requests that are none", function()
 end)
 
 describe("a server in a game's loop", function()
-  -- How long it takes is measured in bench/serve_idle.lua.
+  -- How long it takes is measured in bench/small.lua.
   it("neither waits nor makes much when nothing happens", function()
     local server = start().server
     server:step(0)

@@ -58,14 +58,22 @@ function processes.descriptors()
   return lowest
 end
 
+---Starts a program in Lua in a process of its own.
+---@param code string
+---@param before string? what stands before the command in the shell
+---@return file* output
+function processes.start(code, before)
+  local command = ("%s LUA_PATH=%s LUA_CPATH=%s lua5.4 -e %s 2>&1"):format(before or "", support.quote(package.path),
+    support.quote(package.cpath), support.quote(code))
+  return assert(io.popen(command))
+end
+
 ---Runs a program in Lua in a process of its own.
 ---@param code string
 ---@param before string? what stands before the command in the shell
 ---@return string output
 function processes.lua(code, before)
-  local command = ("%s LUA_PATH=%s LUA_CPATH=%s lua5.4 -e %s 2>&1"):format(before or "", support.quote(package.path),
-    support.quote(package.cpath), support.quote(code))
-  local pipe <close> = assert(io.popen(command))
+  local pipe <close> = processes.start(code, before)
   return pipe:read "a"
 end
 
