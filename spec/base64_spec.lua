@@ -62,8 +62,8 @@ describe("base64", function()
         return function() assert.is_string(base64.problem(text)) end
       end
       local short, long = problemOf(4000), problemOf(200000)
-      -- Fifty short texts, or a long one: in a time that grows with the square of the length, that takes
-      -- fifty times as long.
+      -- Fifty short texts, or a long one: in a time that grows with the square of the length, that
+      -- takes fifty times as long.
       local times = checks.timesAsLong(function() for _ = 1, 50 do short() end end, long)
       assert.is_true(times < 12, ("%q: %f"):format(of[1], times))
     end

@@ -6,8 +6,8 @@ local lock = require "spec.support.lock"
 local moonpad = require "moonpad"
 local support = require "spec.support"
 
--- Of who is to have the lock in the end, however busy the machine is. A step that waited for it would
--- wait that long, and then it would be busy.
+-- Of who is to have the lock in the end, however busy the machine is. A step that waited for it
+-- would wait that long, and then it would be busy.
 local TIMEOUT_MS = support.TIMEOUT_MS
 local STEPS = 10
 

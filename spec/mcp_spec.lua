@@ -386,8 +386,8 @@ describe("an MCP server", function()
     ["yes & exec yes >&2"] = "; it wrote what is no message: y; it said: y\ny\ny\ny\ny",
   }
 
-  -- By a clock that goes on a little each time that somebody looks, so that a step ends as it does on
-  -- a machine that does nothing else.
+  -- By a clock that goes on a little each time that somebody looks, so that a step ends as it does
+  -- on a machine that does nothing else.
   it("that floods one of its streams holds up nobody #posix", function()
     local TICK <const>, FULL <const>, MOST <const> = 0.00001, 0.0002, 0.002
     for command in pairs(FLOODS) do

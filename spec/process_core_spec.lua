@@ -165,7 +165,7 @@ describe("a child process", function()
 
     it("ends as its standard input does", function()
       local saved = support.tmpdir() .. "/saved"
-      -- On a machine that is busy, the time that it is left may be over before it has done anything.
+      -- On a machine that is busy, the time that it is left may be over before it has done that.
       support.waitUntil("a process that is left the time to end by itself", function()
         local process = start { "sh", "-c", "echo ready; cat > /dev/null; sleep 0.1; touch " .. saved }
         readLine(process)

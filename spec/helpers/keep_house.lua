@@ -5,8 +5,8 @@
 local moonpad = require "moonpad"
 
 local url, seed = arg[1], tonumber(arg[2])
--- Nothing lives longer than that. Long enough for a few turns, and so for a summary, on a machine that
--- is not very busy.
+-- Nothing lives longer than that. Long enough for a few turns, and so for a summary, on a machine
+-- that is not very busy.
 local LIVES <const> = tonumber(arg[3])
 math.randomseed(seed)
 local service = moonpad.open(url, {

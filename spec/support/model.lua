@@ -655,8 +655,8 @@ function model.behavesWell(provider)
 
     it("waits without blocking", function()
       script(stream { held = true, split = 3, pause = 0.001 })
-      -- A step that waited for the server would wait until it is given up: it answers when the steps
-      -- are done.
+      -- A step that waited for the server would wait until it is given up: it answers when the
+      -- steps are done.
       local run = runner(make { timeoutMs = support.TIMEOUT_MS, maxRetries = 0 })
       local invocation = run:start { userId = "u", sessionId = "s", newMessage = "Hi" }
       support.waitUntil("the request", function()
