@@ -13,7 +13,7 @@ local moonpad = require "moonpad"
 return moonpad.agent { name = "%s", model = function(request)
   local text = request.contents[#request.contents].parts[1].text
   if text == "hang" then moonpad.sleep(1000) end
-  if text == "slow" then moonpad.sleep(0.5) end
+  while text == "slow" and not io.open "%s" do moonpad.sleep(0.01) end
   return "You said: " .. text
 end, afterAgentCallback = function(context) context.state:increment("app:turns") end }
 ]]
@@ -52,7 +52,7 @@ end
 
 before_each(function()
   folder, started = support.tmpdir(), {}
-  files.write(folder .. "/clerk.lua", AGENT:format "clerk")
+  files.write(folder .. "/clerk.lua", AGENT:format("clerk", folder .. "/go"))
 end)
 
 after_each(function()
@@ -73,7 +73,7 @@ describe("moonpad serve", function()
   it("takes several agents, and folders of them", function()
     for _, name in ipairs { "one", "two" } do
       assert(os.execute(("mkdir -p %s/agents/%s"):format(support.quote(folder), name)))
-      files.write(("%s/agents/%s/agent.lua"):format(folder, name), AGENT:format(name))
+      files.write(("%s/agents/%s/agent.lua"):format(folder, name), AGENT:format(name, folder .. "/go"))
     end
     local command = serve(folder .. "/agents", folder .. "/clerk.lua", "--db", "memory:")
     assert.are.same({ "clerk", "one", "two" }, request(command.url, "GET", "/list-apps").json)
@@ -106,6 +106,7 @@ describe("moonpad serve", function()
         return #request(command.url, "GET", "/apps/clerk/users/ann/sessions/s").json.events > 0
       end)
       signal(command.process, name)
+      files.write(folder .. "/go", "")
       assert.is_truthy(job:collect():find "You said: slow")
       assert.are.equal("it ended with exit code " .. ending, endingOf(command.process))
       -- No connection is taken any more.

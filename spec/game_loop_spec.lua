@@ -18,9 +18,22 @@ describe("examples/game_loop.lua", function()
     return tonumber(output:match("frame +(%d+) +" .. pattern)) or error(pattern .. " is not in:\n" .. output)
   end
 
+  local function rumoursIn(output)
+    return tonumber(output:match "Rumours in the game: (%d+);") or error(output)
+  end
+
   it("lets three villagers think at the same time, and tells its worst step #native", function()
-    local output, code = play "--seconds 3"
-    assert.equal(0, code, output)
+    -- Each gossips once in two seconds, when the store is quick: a disk that is busy has it wait.
+    local output, rumours, seconds = nil, 0, 3
+    while rumours < 6 and seconds < 200 do
+      local code
+      output, code = play("--seconds " .. seconds)
+      assert.equal(0, code, output)
+      assert.matches(("\n%d steps in %d frames, 60 frames a second\n"):format(180 * seconds, 60 * seconds), output)
+      rumours = rumoursIn(output)
+      seconds = seconds * 4
+    end
+    assert.is_true(rumours >= 6, output)
     assert.matches("^Night 1 in the village\n", output)
     local lastBegin, firstEnd = 0, math.huge
     for _, name in ipairs { "Mira", "Oswin", "Tilda" } do
@@ -29,22 +42,34 @@ describe("examples/game_loop.lua", function()
     end
     assert.is_true(lastBegin < firstEnd, output)
     -- The stand-in for a model counts frames, not seconds.
-    -- By now each has gossiped twice, and two have told of the wolf.
-    assert.matches("Rumours in the game: 6; what the village thinks of the player: 2\n", output)
-    assert.matches("\n540 steps in 180 frames, 60 frames a second\n", output)
+    -- When each has gossiped twice, two have told of the wolf.
+    if rumours == 6 then
+      assert.matches("Rumours in the game: 6; what the village thinks of the player: 2\n", output)
+    end
     assert.matches("\nstep: [%d.]+ ms on average, worst step [%d.]+ ms %(%w+ in frame %d+%)\n", output)
     assert.matches("\nshare of a frame's 16%.7 ms: [%d.]+ %% on average; in the worst frame [%d.]+ %%", output)
     assert.matches("\nworst collection [%d.]+ ms", output)
   end)
 
   it("remembers in a file what was seen before #native", function()
-    local file = support.quote(support.tmpdir() .. "/village.db")
-    local _, code = play("--seconds 2 --db " .. file)
-    assert.equal(0, code)
-    local output = play("--seconds 2 --db " .. file)
+    -- As above.
+    local before, after, first, output, seconds = 0, 0, nil, nil, 2
+    while after < before + 3 and seconds < 200 do
+      local arguments = ("--seconds %d --db %s"):format(seconds, support.quote(support.tmpdir() .. "/village.db"))
+      local code
+      first, code = play(arguments)
+      assert.equal(0, code, first)
+      output = play(arguments)
+      before, after = rumoursIn(first), rumoursIn(output)
+      if before < 3 then before = math.huge end
+      seconds = seconds * 4
+    end
+    assert.is_true(after >= before + 3, output)
     assert.matches("^Night 2 in the village\n", output)
-    assert.matches("Mira: +That is number 2 on my list%.", output)
-    assert.matches("Rumours in the game: 6;", output)
+    -- The list of the second night goes on where that of the first ends.
+    local last = 0
+    for number in first:gmatch "Mira: +That is number (%d+) on my list%." do last = tonumber(number) end
+    assert.is_true(last > 0 and tonumber(output:match "Mira: +That is number (%d+) on my list%.") > last, output)
   end)
 
   it("says what it takes", function()
@@ -71,8 +96,10 @@ describe("examples/game_loop.lua", function()
     local output, code = play("--seconds 1.9 --model gpt-test", "OPENAI_API_KEY=key OPENAI_BASE_URL=" .. web.url)
     assert.equal(0, code, output)
     assert.is_true(#web:requests() <= 3)
-    if not hasSpoken(output) then
-      output = play("--seconds 30 --model gpt-test", "OPENAI_API_KEY=key OPENAI_BASE_URL=" .. web.url)
+    for _, seconds in ipairs { 10, 60 } do
+      if hasSpoken(output) then break end
+      output = play(("--seconds %d --model gpt-test"):format(seconds),
+        "OPENAI_API_KEY=key OPENAI_BASE_URL=" .. web.url)
     end
     assert.is_true(hasSpoken(output), output)
   end)
