@@ -25,11 +25,11 @@ page.on("response", (response) => {
   if (response.status() >= 400) seen.failed.push(`${response.status()} ${new URL(response.url()).pathname}`);
 });
 page.on("pageerror", (error) => seen.errors.push(String(error)));
-page.setDefaultTimeout(60000);
+page.setDefaultTimeout(120000);
 
 const chat = () => page.locator("app-chat-panel").innerText();
 const until = async (condition, what) => {
-  const deadline = Date.now() + 60000;
+  const deadline = Date.now() + 120000;
   for (;;) {
     const found = await condition();
     if (found) return found;

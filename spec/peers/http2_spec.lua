@@ -31,11 +31,12 @@ describe("HTTP/2", function()
     support.cleanup()
   end)
 
-  -- Many requests at once: how many connections they come over, and the version of HTTP.
+  -- Many requests at once, which are answered when all have come: how many connections they come over, and the version of HTTP.
   local function burst()
     local jobs, connections, count, version = {}, {}, 0, nil
     for number = 1, REQUESTS do
-      jobs[number] = http.request { url = url, caFile = folder .. "/own.pem", headers = { ["X-Wait"] = "100" } }
+      jobs[number] = http.request { url = url, caFile = folder .. "/own.pem", timeoutMs = support.TIMEOUT_MS,
+        headers = { ["X-Together"] = tostring(REQUESTS) } }
     end
     for _, job in ipairs(jobs) do
       assert.equal(200, job:wait())

@@ -42,11 +42,12 @@ describe("what the OTLP tracer sends", function()
     collector:script { ["/v1/traces"] = servers.json "{}" }
     local tracer <close> = moonpad.tracing.otlp {
       url = collector.url .. "/v1/traces", content = withContent, serviceName = "shop",
+      timeoutMs = support.TIMEOUT_MS,
     }
     local service <close> = moonpad.open "memory:"
     local runner = moonpad.runner { appName = "shop", agent = agentOf(), sessionService = service, tracer = tracer }
     runner:ask { userId = "ann", sessionId = "s", newMessage = "Add 1 and 9" }
-    assert.is_true(tracer:flush(30))
+    assert.is_true(tracer:flush(support.TIMEOUT_SECONDS))
     assert.are.equal(0, tracer:dropped())
     local path = support.tmpdir() .. "/body.json"
     files.write(path, collector:requests()[1].body)

@@ -23,7 +23,7 @@ page.on("console", (message) => {
   const isOurs = message.type() === "error" && !message.text().includes("Failed to load resource");
   if (isOurs) seen.errors.push(message.text());
 });
-page.setDefaultTimeout(30000);
+page.setDefaultTimeout(120000);
 
 const HOSTILE = '<img src=x onerror="window.hacked=1">';
 const sessionsUrl = `${url}/apps/counter/users/user/sessions`;

@@ -57,14 +57,15 @@ end
 ---@param open fun(timeoutMs: integer): table a toolset
 ---@param tool string
 ---@param awaited string is in the message once there was time for it
+---@param args table? of the call
 ---@return string message without how long the time was
 ---@return string code
 ---@return table set
-function servers.late(open, tool, awaited)
+function servers.late(open, tool, awaited, args)
   local timeoutMs = 300
   while true do
     local set = open(timeoutMs)
-    local err = servers.failure(servers.call, set, tool)
+    local err = servers.failure(servers.call, set, tool, args)
     if err.message:find(awaited, 1, true) or timeoutMs > support.TIMEOUT_MS then
       return (err.message:gsub("within [%d.]+ seconds?", "within its time", 1)), err.code, set
     end

@@ -10,7 +10,7 @@ let browser, page;
 
 async function openPage() {
   const opened = await browser.newPage();
-  opened.setDefaultTimeout(30000);
+  opened.setDefaultTimeout(120000);
   opened.on("request", (request) => {
     const isOurs = [site.url, address, "data:"].some((start) => request.url().startsWith(start));
     if (!isOurs) seen.foreign.push(request.url());

@@ -50,7 +50,7 @@ export class Scripted {
   release() { return this.control("POST", "/_release"); }
 
   async until(what, condition) {
-    for (const end = Date.now() + 30000; Date.now() < end; await new Promise((go) => setTimeout(go, 10))) {
+    for (const end = Date.now() + 120000; Date.now() < end; await new Promise((go) => setTimeout(go, 10))) {
       const found = await condition(await this.requests());
       if (found) return found;
     }
