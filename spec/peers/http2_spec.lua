@@ -31,7 +31,8 @@ describe("HTTP/2", function()
     support.cleanup()
   end)
 
-  -- Many requests at once, which are answered when all have come: how many connections they come over, and the version of HTTP.
+  -- Many requests at once, which are answered when all have come: how many connections they come
+  -- over, and the version of HTTP.
   local function burst()
     local jobs, connections, count, version = {}, {}, 0, nil
     for number = 1, REQUESTS do
