@@ -191,7 +191,7 @@ describe("in a run that is stepped,", function()
       end)
       assert.equal("waiting", saving:step())
       assert.equal("waiting", adding:step())
-      driver:poll(60) -- it has asked what is there,
+      driver:poll(support.TIMEOUT_SECONDS) -- it has asked what is there,
       assert.equal("waiting", adding:step()) -- and writes
       assert.is_true(coroutine.close(saving.thread))
       assert.is_true(coroutine.close(adding.thread))
@@ -308,7 +308,7 @@ describe("in a run that is stepped,", function()
         release()
         local last
         repeat
-          local event = invocation:wait(60)
+          local event = invocation:wait(support.TIMEOUT_SECONDS)
           last = event or last
         until event == nil
         assert.equal("found " .. round - 1, last:text())

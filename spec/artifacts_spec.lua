@@ -543,7 +543,7 @@ describe("a context", function()
     local invocation <close> = runner:start { userId = "u", sessionId = "s", newMessage = "Hi" }
     for _ = 1, 3 do assert.equal("waiting", invocation:step()) end
     release()
-    local event = invocation:wait(60)
+    local event = invocation:wait(support.TIMEOUT_SECONDS)
     assert.same({ a = 0 }, event.actions.artifactDelta)
     artifacts:close()
   end)

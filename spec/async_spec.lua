@@ -10,7 +10,7 @@ local testing = require "moonpad.testing"
 
 local raises = checks.raises
 -- Far beyond what anything takes: never waited for that long.
-local TIMEOUT_SECONDS <const> = 60
+local TIMEOUT_SECONDS <const> = support.TIMEOUT_SECONDS
 
 local function event(delta, author)
   return { author = author or "agent", actions = { stateDelta = delta } }

@@ -233,7 +233,7 @@ function Scene:outcomeOf(append)
   while true do
     local ok, result = pcall(append.result, append)
     if not ok or result then return ok, result end
-    self.service:poll(60)
+    self.service:poll(support.TIMEOUT_SECONDS)
   end
 end
 

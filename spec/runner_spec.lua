@@ -242,7 +242,7 @@ support.any_store(function(open)
       assert.equal("wait", invocation:wait():functionCalls()[1].name)
       assert.equal("waiting", invocation:wait(0.01))
       gate.closed = false
-      assert.equal("wait", invocation:wait(60):functionResponses()[1].name)
+      assert.equal("wait", invocation:wait(support.TIMEOUT_SECONDS):functionResponses()[1].name)
       assert.equal("done", invocation:wait():text())
       assert.is_nil(invocation:wait())
     end)

@@ -9,7 +9,7 @@ local support = require "spec.support"
 local turns = require "spec.support.turns"
 
 -- Far beyond what anything takes: never waited for that long.
-local TIMEOUT_SECONDS <const> = 60
+local TIMEOUT_SECONDS <const> = support.TIMEOUT_SECONDS
 
 -- ---- A step by hand ----
 

@@ -180,7 +180,7 @@ describe("two calls #http", function()
   teardown(function() web:stop() end)
 
   local function request()
-    return http.request { url = web.url .. "/a", attempts = 1, timeoutMs = 60000 }
+    return http.request { url = web.url .. "/a", attempts = 1, timeoutMs = support.TIMEOUT_MS }
   end
 
   -- Each waits until the other call has ended, and returns the text that it got.
