@@ -1,0 +1,52 @@
+/*
+** That the time which something takes does not grow out of proportion: processor time is compared
+** with that of less of the same, in the same test, so that it does not matter how fast the machine
+** is, or what else it does.
+*/
+#ifndef GROWTH_H
+#define GROWTH_H
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <time.h>
+
+typedef void growing_work(void *context, size_t size);
+
+static inline double processor_seconds(void) {
+  struct timespec now;
+  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
+  return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
+}
+
+/* Of one run; as many as a coarse clock can tell from none. */
+static inline double seconds_of_work(growing_work *run, void *context, size_t size) {
+  double begun = processor_seconds(), taken = 0;
+  for (int runs = 1;; runs++) {
+    run(context, size);
+    taken = processor_seconds() - begun;
+    if (taken >= 0.02) return taken / runs;
+  }
+}
+
+/*
+** `times` as much takes about `times` as long: not six times that. Where the time grows with the
+** square of the size, it takes `times` times that; so `times` is to be 20 or more. The best of a few
+** measurements counts.
+*/
+static inline void expect_proportional(const char *what, growing_work *run, void *context, size_t few, size_t times) {
+  double best_of_few = 0, best_of_many = 0;
+  for (int tries = 0; tries < 5; tries++) {
+    double of_few = seconds_of_work(run, context, few), of_many = seconds_of_work(run, context, few * times);
+    if (tries == 0 || of_few < best_of_few) best_of_few = of_few;
+    if (tries == 0 || of_many < best_of_many) best_of_many = of_many;
+    if (best_of_many <= best_of_few * (double)times * 6) return;
+  }
+  fail_msg("%s: %f s for %zu, %f s for %zu", what, best_of_few, few, best_of_many, few * times);
+}
+
+#endif
