@@ -22,7 +22,8 @@ library=/usr/lib/galera/libgalera_smm.so
 
 file() { cat "$folder/$1/$2"; }
 
-# The options of a node, one a line. A node that says nothing for two seconds is given up.
+# The options of a node, one a line. A node that says nothing for ten seconds is given up: one that a
+# busy machine keeps from running is not.
 options() { # N ADDRESSES
   local group
   group=127.0.0.1:$(file "$1" group)
@@ -31,7 +32,7 @@ options() { # N ADDRESSES
     --wsrep-sst-method=missed --binlog-format=ROW --innodb-autoinc-lock-mode=2
   printf '%s' "--wsrep-provider-options=base_host=127.0.0.1;base_port=$(file "$1" group);" \
     "gmcast.listen_addr=tcp://$group;ist.recv_addr=127.0.0.1:$(file "$1" ist);" \
-    "evs.suspect_timeout=PT2S;evs.inactive_timeout=PT5S;evs.keepalive_period=PT0.5S;gcache.size=32M"
+    "evs.suspect_timeout=PT10S;evs.inactive_timeout=PT20S;evs.keepalive_period=PT0.5S;gcache.size=32M"
 }
 
 # The first node begins the cluster, with no address; later ones join it.
@@ -49,14 +50,12 @@ join_cluster() { # N
 
 sql() { "$here/mariadb.sh" sql "$folder/$1" "$2"; }
 
-wait_until() { # N STATUS VALUE: 60 s
-  local tries
-  for tries in $(seq 600); do
-    [ "$(sql "$1" "SHOW STATUS LIKE '$2'" 2>/dev/null | cut -f 2)" != "$3" ] || return 0
-    sleep 0.1
-  done
+has_status() { [ "$(sql "$1" "SHOW STATUS LIKE '$2'" 2>/dev/null | cut -f 2)" = "$3" ]; } # N STATUS VALUE
+
+wait_until() { # N STATUS VALUE
+  wait_for has_status "$@" && return 0
   cat "$folder/$1/error.log" >&2
-  echo "node $1: $2 does not become $3 ($tries times)" >&2
+  echo "node $1: $2 does not become $3" >&2
   return 1
 }
 

@@ -28,19 +28,20 @@ sql() { env -u LD_PRELOAD mariadb --no-defaults -N -u root -S "$folder/socket" m
 
 is_up() { env -u LD_PRELOAD mariadb --no-defaults -u root -S "$folder/socket" -e "SELECT 1" >/dev/null 2>&1; }
 
-# 60 s, or until it has ended.
+has_ended() { ! kill -0 "$1" 2>/dev/null; } # PROCESS
+
+is_up_or_over() { is_up || has_ended "$1"; } # PROCESS
+
+# Until it answers, or has ended.
 run_server() { # OPTION...
-  local server tries
+  local server
   as_server mariadbd --no-defaults --datadir="$data" --socket="$folder/socket" --port="$(cat "$folder/port")" \
     --bind-address=127.0.0.1 --pid-file="$folder/pid" --log-error="$folder/error.log" --skip-name-resolve \
     --character-set-server=utf8mb4 --innodb-buffer-pool-size=128M --innodb-log-file-size=96M \
     --max-allowed-packet=256M --performance-schema=off "$@" >/dev/null 2>&1 </dev/null &
   server=$!
-  for tries in $(seq 600); do
-    is_up && return 0
-    kill -0 $server 2>/dev/null || return 1
-    sleep 0.1
-  done
+  wait_for is_up_or_over $server && ! has_ended $server && return 0
+  kill -9 $server 2>/dev/null
   return 1
 }
 
@@ -75,19 +76,17 @@ replica_status() { # NAME
     sed -n "s/^ *$1: *//p"
 }
 
+is_following() { [ "$(replica_status Slave_IO_Running)" = Yes ]; }
+
 # Both begin with the same in them, so all that the primary does from now on is to come.
 follow() { # PRIMARY
-  local tries
   "$0" sql "$1" "CREATE USER replica@'%' IDENTIFIED BY 'secret'; GRANT REPLICATION SLAVE ON *.* TO replica@'%'" &&
     sql "RESET MASTER; SET GLOBAL gtid_slave_pos = '$("$0" sql "$1" "SELECT @@global.gtid_binlog_pos")';
       CHANGE MASTER TO MASTER_HOST = '127.0.0.1', MASTER_PORT = $(cat "$1/port"), MASTER_USER = 'replica',
         MASTER_PASSWORD = 'secret', MASTER_USE_GTID = slave_pos;
       START SLAVE; SET GLOBAL read_only = ON" || return 1
-  for tries in $(seq 600); do
-    [ "$(replica_status Slave_IO_Running)" != Yes ] || return 0
-    sleep 0.1
-  done
-  echo "$folder does not follow $1 ($tries times): $(replica_status Last_IO_Error)" >&2
+  wait_for is_following && return 0
+  echo "$folder does not follow $1: $(replica_status Last_IO_Error)" >&2
   return 1
 }
 
@@ -95,21 +94,17 @@ case $verb in
   start) make_server "$@" ;;
   primary)
     make_server --log-bin=binlog --server-id=1 --rpl-semi-sync-master-enabled=1 \
-      --rpl-semi-sync-master-timeout=60000 --rpl-semi-sync-master-wait-no-slave=OFF
+      --rpl-semi-sync-master-timeout=$((patience * 1000)) --rpl-semi-sync-master-wait-no-slave=OFF
     ;;
   replica) make_server --log-bin=binlog --server-id=2 --rpl-semi-sync-slave-enabled=1 && follow "$1" ;;
   promote)
     sql "STOP SLAVE IO_THREAD" &&
-      [ "$(sql "SELECT MASTER_GTID_WAIT('$(replica_status Gtid_IO_Pos)', 60)" | tail -n 1)" = 0 ] &&
+      [ "$(sql "SELECT MASTER_GTID_WAIT('$(replica_status Gtid_IO_Pos)', $patience)" | tail -n 1)" = 0 ] &&
       sql "STOP SLAVE; RESET SLAVE ALL; SET GLOBAL read_only = OFF"
     ;;
   again)
     # Of a server that was killed the last threads may still end.
-    for _ in $(seq 20); do
-      run_server "$@" && exit 0
-      sleep 0.5
-    done
-    exit 1
+    wait_for run_server "$@"
     ;;
   account) sql "CREATE USER $1@'%' IDENTIFIED BY 'secret'" ;;
   sql) sql "$1" ;;

@@ -1,4 +1,18 @@
-# For the scripts beside this one: a port of 127.0.0.1 that is free now.
+# For the scripts beside this one.
+
+# What has to happen is waited for so many seconds: far beyond what it takes on a busy machine.
+patience=300
+
+# Until the command succeeds. False when it never does.
+wait_for() { # COMMAND...
+  local until=$((SECONDS + patience))
+  until "$@"; do
+    [ $SECONDS -lt $until ] || return 1
+    sleep 0.05
+  done
+}
+
+# A port of 127.0.0.1 that is free now.
 free_port() {
   local port
   while :; do

@@ -32,7 +32,7 @@ sql() { as_server "$programs/psql" -w -q -h "$folder" -p "$(cat "$folder/port")"
 # processor time.
 run_server() {
   as_server env GLIBC_TUNABLES=glibc.malloc.hugetlb=1:glibc.malloc.top_pad=4194304 \
-    "$programs/pg_ctl" -D "$data" -l "$folder/log" -w -t 60 -s start >/dev/null 2>&1
+    "$programs/pg_ctl" -D "$data" -l "$folder/log" -w -t "$patience" -s start >/dev/null 2>&1
 }
 
 # A port that somebody else takes between the look and the start is tried again.
@@ -79,19 +79,15 @@ case $verb in
     ;;
   again)
     # Of a server that was killed the last processes may still end.
-    for _ in $(seq 50); do
-      run_server && exit 0
-      sleep 0.2
-    done
-    exit 1
+    wait_for run_server
     ;;
   synchronous)
     sql "ALTER SYSTEM SET synchronous_standby_names = '*'" && sql "SELECT pg_reload_conf()" >/dev/null
     ;;
   account) sql "CREATE ROLE $1 LOGIN PASSWORD 'secret'" ;;
-  promote) as_server "$programs/pg_ctl" -D "$data" -w -s promote ;;
+  promote) as_server "$programs/pg_ctl" -D "$data" -w -t "$patience" -s promote ;;
   kill) kill -9 "$(head -n 1 "$data/postmaster.pid")" ;;
-  stop) [ ! -e "$data/postmaster.pid" ] || as_server "$programs/pg_ctl" -D "$data" -m immediate -w -s stop ;;
+  stop) [ ! -e "$data/postmaster.pid" ] || as_server "$programs/pg_ctl" -D "$data" -m immediate -w -t "$patience" -s stop ;;
   url) echo "postgresql://moonpad:secret@127.0.0.1:$(cat "$folder/port")/moonpad" ;;
   *) echo "$verb: no such verb" >&2; exit 2 ;;
 esac

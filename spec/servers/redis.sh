@@ -17,9 +17,13 @@ shift 2
 
 run() { env -u LD_PRELOAD REDISCLI_AUTH=secret redis-cli -s "$folder/socket" "$@"; }
 
-# Until it has read its data: 60 s, or until it has ended.
+has_ended() { ! kill -0 "$1" 2>/dev/null; } # PROCESS
+
+is_up_or_over() { [ "$(run ping 2>/dev/null)" = PONG ] || has_ended "$1"; } # PROCESS
+
+# Until it has read its data, or has ended.
 run_server() { # SETTING VALUE...
-  local server tries settings=()
+  local server settings=()
   while [ $# -gt 1 ]; do
     settings+=("--$1" "$2")
     shift 2
@@ -34,12 +38,8 @@ run_server() { # SETTING VALUE...
       --repl-diskless-sync-delay 0 --daemonize no "${settings[@]}"
   ) >/dev/null 2>&1 </dev/null &
   server=$!
-  for tries in $(seq 1200); do
-    [ "$(run ping 2>/dev/null)" != PONG ] || return 0
-    kill -0 $server 2>/dev/null || return 1
-    sleep 0.05
-  done
-  kill -9 $server
+  wait_for is_up_or_over $server && ! has_ended $server && return 0
+  kill -9 $server 2>/dev/null
   return 1
 }
 
@@ -55,6 +55,8 @@ start_on_free_port() { # SETTING VALUE...
   return 1
 }
 
+is_following() { run info replication | grep -q master_link_status:up; }
+
 is_here() { [ "/proc/$1/cwd" -ef "$folder" ]; } # PROCESS: is it a server of this folder?
 
 case $verb in
@@ -67,11 +69,7 @@ case $verb in
     ;;
   replica)
     mkdir -p "$folder" && start_on_free_port replicaof "127.0.0.1 $(cat "$1/port")" || exit 1
-    for _ in $(seq 600); do
-      ! run info replication | grep -q master_link_status:up || exit 0
-      sleep 0.05
-    done
-    exit 1
+    wait_for is_following
     ;;
   again) run_server "$@" ;;
   run) run "$@" ;;

@@ -19,6 +19,7 @@ set -u
 verb=$1 folder=$2
 shift 2
 here=$(dirname "$0")
+. "$here/ports.sh"
 nodes="1 2 3 4 5 6"
 settings=(cluster-enabled yes cluster-config-file nodes.conf cluster-replica-validity-factor 0)
 
@@ -51,17 +52,17 @@ holder() { # SLOT
   return 1
 }
 
-# All nodes that live see all slots served: 60 s.
-wait_until_well() {
-  local node tries
-  for tries in $(seq 600); do
-    sleep 0.1
-    for node in $nodes; do
-      [ ! -e "$folder/n$node/pid" ] || run "$node" cluster info 2>/dev/null | grep -q cluster_state:ok || continue 2
-    done
-    return 0
+# All nodes that live see all slots served.
+is_well() {
+  local node
+  for node in $nodes; do
+    [ ! -e "$folder/n$node/pid" ] || run "$node" cluster info 2>/dev/null | grep -q cluster_state:ok || return 1
   done
-  echo "the cluster is not well ($tries times)" >&2
+}
+
+wait_until_well() {
+  wait_for is_well && return 0
+  echo "the cluster is not well" >&2
   return 1
 }
 
@@ -94,7 +95,7 @@ move() { # APP [begin | end]
   run "$from" cluster getkeysinslot "$slot" 100000 >"$folder/keys"
   [ "${2:-}" != begin ] || sed -i 'n;d' "$folder/keys" # every second one
   while read -r key; do
-    run "$from" migrate 127.0.0.1 "$(port "$to")" "$key" 0 5000 auth secret >/dev/null
+    run "$from" migrate 127.0.0.1 "$(port "$to")" "$key" 0 $((patience * 1000)) auth secret >/dev/null
   done <"$folder/keys"
   [ "${2:-}" != begin ] || return 0
   run "$to" cluster setslot "$slot" node "$(id_of "$to")" >/dev/null
@@ -118,13 +119,10 @@ kill_nodes() { # APP [all]
 }
 
 failover() { # APP
-  local slot tries
+  local slot
   slot=$(slot_of "$1") && kill_nodes "$1" || return 1
-  for tries in $(seq 300); do
-    holder "$slot" >/dev/null && wait_until_well && return 0
-    sleep 0.1
-  done
-  echo "no replica takes over ($tries times)" >&2
+  wait_for holder "$slot" >/dev/null && wait_until_well && return 0
+  echo "no replica takes over" >&2
   return 1
 }
 
