@@ -18,6 +18,7 @@
 #include "redis_support.h"
 #include "server_support.h"
 #include "sqlite_support.h"
+#include "timeout.h"
 
 typedef struct agent_scene {
   mp_env *env;
@@ -51,7 +52,7 @@ static moonpad_status scene_try(agent_scene *scene, mp_env *env, const char *url
   moonpad_options options;
   moonpad_options_init(&options);
   options.durability = MOONPAD_DURABILITY_FULL;
-  options.busy_timeout_ms = opener == NULL ? 5 : 30000;
+  options.busy_timeout_ms = opener == NULL ? 5 : TIMEOUT_MS;
   *scene = (agent_scene){mp_env_retain(env), NULL, NULL};
   moonpad_status status = mp_artifacts_open(env, moonpad_text(url), opener, &options, &scene->artifacts, error);
   if (status == MOONPAD_OK) {

@@ -167,7 +167,7 @@ static void note_completion(void *context, moonpad_session *session, const moonp
 }
 
 static moonpad_status wait_for(call_scene *scene, const completions *noted, int count, moonpad_error *error) {
-  while (noted->count < count && moonpad_poll(scene->service, 60000) > 0) continue;
+  while (noted->count < count && moonpad_poll(scene->service, TIMEOUT_MS) > 0) continue;
   if (noted->count != count) fail_msg("%d of %d appends completed", noted->count, count);
   if (noted->first.code != MOONPAD_OK) *error = noted->first;
   return noted->first.code;
@@ -190,7 +190,7 @@ static moonpad_status call_append_to_a_queue(call_scene *scene, moonpad_error *e
   assert_int_equal(moonpad_session_set_queue(scene->session, queue, &unused), MOONPAD_OK);
   status = moonpad_append_event_async(scene->session, T(rich_event), note_completion, &noted, error);
   if (status == MOONPAD_OK) {
-    assert_int_equal(moonpad_queue_poll(queue, 60000), 1);
+    assert_int_equal(moonpad_queue_poll(queue, TIMEOUT_MS), 1);
     status = wait_for(scene, &noted, 1, error);
   }
   assert_int_equal(moonpad_session_set_queue(scene->session, NULL, &unused), MOONPAD_OK);

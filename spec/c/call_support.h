@@ -29,6 +29,7 @@
 #include <cmocka.h>
 
 #include "moonpad.h"
+#include "timeout.h"
 
 /* Bytes that belong to malloc, so that what fails in moonpad does not fail here. */
 typedef struct call_text {

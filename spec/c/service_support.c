@@ -137,6 +137,7 @@ int host_setup(void **state, const char *url) {
   }
   self->allocator = (moonpad_allocator){host_allocate, host_resize, host_release, self};
   moonpad_options_init(&self->options);
+  self->options.busy_timeout_ms = TIMEOUT_MS;
   self->options.allocator = &self->allocator;
   self->options.clock = host_clock;
   self->options.clock_context = self;
@@ -156,6 +157,13 @@ int host_setup(void **state, const char *url) {
 void host_reopen(host *self) {
   moonpad_service_release(self->service);
   OK(moonpad_open(T(self->url), &self->options, &self->service, &failure));
+}
+
+void host_reopen_hasty(host *self, int64_t busy_timeout_ms) {
+  self->options.busy_timeout_ms = busy_timeout_ms;
+  moonpad_service_release(self->service);
+  self->service = NULL;
+  WAIT_UNTIL(moonpad_open(T(self->url), &self->options, &self->service, &failure) == MOONPAD_OK);
 }
 
 int host_setup_memory(void **state) {

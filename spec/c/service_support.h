@@ -35,6 +35,7 @@
 #include <string.h>
 
 #include "moonpad.h"
+#include "timeout.h"
 
 #define T(text) moonpad_text(text)
 
@@ -59,7 +60,11 @@ typedef struct host {
   bool is_on_server; /* its place there is removed at the end */
 } host;
 
-/* *state is a host. Afterwards every block that its service allocated is back. */
+/*
+** *state is a host. Its service waits for whatever keeps it busy (busy_timeout_ms) far beyond what
+** that takes; a test of what is given up sets less. Afterwards every block that its service
+** allocated is back.
+*/
 int host_setup(void **state, const char *url);
 int host_setup_store(void **state); /* *state is the URL */
 int host_setup_memory(void **state);
@@ -74,6 +79,11 @@ void host_at_memory(host *self, bool (*at_memory)(void *context, bool asks), voi
 
 /* Releases the service and opens it again, with the options as they are now. */
 void host_reopen(host *self);
+/*
+** Opens it again with this busyTimeoutMs, as one that gives up soon. Where a busy machine does not
+** let it come to its server in that time, again until it has.
+*/
+void host_reopen_hasty(host *self, int64_t busy_timeout_ms);
 
 /* A test on the store of a URL, in which FILE stands for a path in a folder of its own. */
 #define ON_STORE(test, store_url)                                                                                      \
@@ -125,9 +135,6 @@ void expect_stored(host *self, const char *id, const char *expected, int line);
 #define STORED(self, id, expected) expect_stored((self), (id), (expected), __LINE__)
 
 /* ---- What is done later ---- */
-
-/* Far beyond what anything takes: it is never waited for that long. */
-#define TIMEOUT_MS 60000
 
 moonpad_queue *host_queue(host *self); /* a completion queue of its service, to be freed */
 bool is_readable(int fd, int timeout_ms);

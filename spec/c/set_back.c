@@ -8,6 +8,7 @@
 #include "mysql_support.h"
 #include "redis_support.h"
 #include "server_support.h"
+#include "timeout.h"
 
 /* ---- a file ---- */
 
@@ -15,7 +16,7 @@ static void copy_file(const char *from, const char *to) {
   sqlite3 *source, *target;
   assert_int_equal(sqlite3_open(from, &source), SQLITE_OK);
   assert_int_equal(sqlite3_open(to, &target), SQLITE_OK);
-  sqlite3_busy_timeout(target, 10000);
+  sqlite3_busy_timeout(target, TIMEOUT_MS);
   sqlite3_backup *backup = sqlite3_backup_init(target, "main", source, "main");
   assert_non_null(backup);
   assert_int_equal(sqlite3_backup_step(backup, -1), SQLITE_DONE);

@@ -18,6 +18,7 @@
 
 #include "moonpad.h"
 #include "slow_store.h"
+#include "timeout.h"
 
 typedef struct shared_service {
   moonpad_service *service;
@@ -39,7 +40,7 @@ static inline shared_service *shared_open_behind(const char *before, bool in_fil
   }
   moonpad_options options;
   moonpad_options_init(&options);
-  options.busy_timeout_ms = 60000;
+  options.busy_timeout_ms = TIMEOUT_MS;
   const moonpad_store_scheme stores[] = {{"slow", &slow_store_opener}};
   options.stores = stores;
   options.store_count = 1;

@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "store/plan.h"
+#include "timeout.h"
 
 #define LONGEST_WAIT 60000
 
@@ -60,7 +61,7 @@ static void round_trip(const slow_store *self) {
   atomic_fetch_add(&round_trips, 1);
   round_trips_here++;
   wait_for(self->milliseconds);
-  for (int i = 0; !may_pass(releases_before) && i < LONGEST_WAIT; i++) wait_for(1);
+  for (double limit = time_limit(); !may_pass(releases_before) && wait_before(limit);) continue;
 }
 
 /*

@@ -18,9 +18,9 @@ long slow_store_round_trips(void);
 /* Those that the calling thread made and waited for. */
 long slow_store_round_trips_here(void);
 /*
-** While the link is held, round trips wait, for a minute at most, but for the next `passes` of
-** them. To let go of it lets all go that have begun by then, also those that did not notice before
-** it was held again. Any thread.
+** While the link is held, round trips wait, for some minutes at most (timeout.h), but for the next
+** `passes` of them. To let go of it lets all go that have begun by then, also those that did not
+** notice before it was held again. Any thread.
 */
 void slow_store_hold(bool is_held, int passes);
 /*

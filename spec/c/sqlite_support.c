@@ -15,7 +15,7 @@ int folder_setup(void **state) {
   assert_non_null(files);
   files->options.size = sizeof files->options;
   files->options.durability = MOONPAD_DURABILITY_NORMAL;
-  files->options.busy_timeout_ms = 60000;
+  files->options.busy_timeout_ms = TIMEOUT_MS;
   files->env = mp_env_new(&files->options);
   assert_non_null(files->env);
   snprintf(files->folder, sizeof files->folder, "/tmp/moonpad-sqlite-XXXXXX");

@@ -14,6 +14,7 @@
 #include <sqlite3.h>
 
 #include "store/store.h"
+#include "timeout.h"
 
 typedef struct sqlite_files {
   mp_env *env;

@@ -146,7 +146,7 @@ moonpad_options store_options(const moonpad_allocator *allocator) {
   memset(&options, 0, sizeof options);
   options.size = sizeof options;
   options.durability = MOONPAD_DURABILITY_NORMAL;
-  options.busy_timeout_ms = 60000;
+  options.busy_timeout_ms = TIMEOUT_MS;
   options.num_recent_events = MOONPAD_ALL_EVENTS;
   options.allocator = allocator;
   return options;

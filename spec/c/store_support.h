@@ -25,6 +25,7 @@
 #include "base/env.h"
 #include "counting_allocator.h"
 #include "store/store.h"
+#include "timeout.h"
 
 /* ---- stores ---- */
 

@@ -328,8 +328,8 @@ static bool is_sweep(size_t call) {
 ** whose connection is lost holds its locks until the server notices.
 */
 static void sweep_the_rest(const agent_scene *scene, size_t call, const outcome *expected, outcome *found) {
-  for (int tries = 0; is_sweep(call) && !is_as_expected(found, expected) && tries < 1000; tries++) {
-    nanosleep(&(struct timespec){0, 10000000}, NULL);
+  double limit = time_limit();
+  while (is_sweep(call) && !is_as_expected(found, expected) && wait_before(limit)) {
     calls[call].run(scene, found->answer);
     look(scene, found);
   }

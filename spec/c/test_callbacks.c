@@ -22,7 +22,7 @@ static void note(void *context, moonpad_session *session, const moonpad_event *e
 }
 
 static void poll_until(host *self, const callback_record *noted, int count) {
-  while (noted->count < count && moonpad_poll(self->service, 60000) > 0) continue;
+  while (noted->count < count && moonpad_poll(self->service, TIMEOUT_MS) > 0) continue;
   assert_int_equal(noted->count, count);
 }
 

@@ -84,7 +84,7 @@ static const char stepped[] =
     "end)\n"
     "while step() do\n"
     "  waits = waits + 1\n"
-    "  service:poll(60)\n"
+    "  service:poll(" TIMEOUT_TEXT ")\n"
     "end\n"
     "assert(waits >= 6)\n";
 

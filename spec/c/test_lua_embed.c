@@ -338,7 +338,7 @@ static const char everything[] =
     "local pendings = { service:updateSessionAsync(session, { author = 'x' }),\n"
     "  service:appendEventAsync(session, { author = 'y', actions = { stateDelta = { c = { 'r' } } } }),\n"
     "  service:appendEventAsync(same, { author = 'z', actions = { stateDelta = { b = 'theirs' } } }) }\n"
-    "service:fd() for _ = 1, 3 do service:poll(60) end\n"
+    "service:fd() for _ = 1, 3 do service:poll(" TIMEOUT_TEXT ") end\n"
     "assert(pendings[1]:result().author == 'x' and select(2, pendings[2]:poll()).author == 'y')\n"
     "local ok, conflict = pcall(pendings[3].result, pendings[3])\n"
     "assert(not ok)\n"

@@ -1,6 +1,7 @@
 /* Runs of Lua agents that a C host starts, steps and cancels (moonpad_lua.h). */
 #include "fault_steps.h"
 #include "lua_support.h"
+#include "timeout.h"
 
 #include <poll.h>
 
@@ -582,7 +583,7 @@ static void test_tells_when_to_step(void **context) {
     if (progress == MOONPAD_LUA_RUN_EVENT) events++;
     if (progress != MOONPAD_LUA_RUN_WAITING) continue;
     waited++;
-    assert_int_equal(poll(&waits, 1, 60000), 1);
+    assert_int_equal(poll(&waits, 1, TIMEOUT_MS), 1);
   } while (progress != MOONPAD_LUA_RUN_DONE);
   assert_int_equal(events, 1);
   assert_true(waited >= 3); /* the session, the message, the answer */
@@ -612,7 +613,7 @@ static void test_tells_when_the_next_run_can_begin(void **context) {
       runs[i] = NULL;
       left--;
     }
-    if (left > 0) assert_int_equal(poll(&waits, 1, 60000), 1);
+    if (left > 0) assert_int_equal(poll(&waits, 1, TIMEOUT_MS), 1);
   }
   assert_int_equal(poll(&waits, 1, 0), 0);
   moonpad_lua_run_free(L, first);

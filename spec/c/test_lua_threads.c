@@ -279,7 +279,7 @@ static void test_asynchronous_appends_beside_states(void **state) {
   atomic_store(&completed, 0);
   atomic_store(&broken, 0);
   run_everywhere(opened, write_own, true);
-  while (atomic_load(&completed) < THREADS * ROUNDS && moonpad_poll(opened->service, 10000) > 0) continue;
+  while (atomic_load(&completed) < THREADS * ROUNDS && moonpad_poll(opened->service, TIMEOUT_MS) > 0) continue;
   assert_int_equal(atomic_load(&completed), THREADS * ROUNDS);
   assert_int_equal(atomic_load(&broken), 0);
   run_here(opened, check_own);
@@ -301,7 +301,7 @@ static const char append_and_poll[] =
     "  if round % 3 == 0 then done = done + service:poll() end\n"
     "end\n"
     "while done < rounds do\n"
-    "  local some, failed = service:poll(60)\n"
+    "  local some, failed = service:poll(" TIMEOUT_TEXT ")\n"
     "  assert(some > 0 and failed == 0)\n"
     "  done = done + some\n"
     "end\n"

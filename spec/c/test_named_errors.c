@@ -143,7 +143,7 @@ static void test_limits_are_told_where_they_are_met(void **state) {
   char event[700];
   snprintf(event, sizeof event, "{\"author\":\"%0500d\"}", 0);
   OK(moonpad_append_event_async(session, T(event), note_status, &told, &failure));
-  while (told == MOONPAD_OK && moonpad_poll(service, 60000) > 0) continue;
+  while (told == MOONPAD_OK && moonpad_poll(service, TIMEOUT_MS) > 0) continue;
   assert_int_equal(told, MOONPAD_LIMIT);
   OK(moonpad_changes_increment(changes, T("n"), &one, &failure));
   OK(moonpad_changes_commit(changes, T("{}"), NULL, &failure));

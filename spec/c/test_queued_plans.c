@@ -98,7 +98,7 @@ static void hold_with(host *self, moonpad_session *plug) {
   long before = slow_store_round_trips();
   slow_store_hold(true, 0);
   OK(moonpad_append_event_async(plug, T("{\"author\":\"a\"}"), NULL, NULL, &failure));
-  for (double until = mp_monotonic() + 60; slow_store_round_trips() == before;) assert_true(mp_monotonic() < until);
+  WAIT_UNTIL(slow_store_round_trips() > before);
 }
 
 static moonpad_session *hold_worker(host *self) {

@@ -140,7 +140,7 @@ static void test_every_call_on_a_closed_service(void **state) {
   FAILS(MOONPAD_CLOSED, moonpad_increment_user_state(service, T("app"), T("u"), T("k"), &one, &sum, &failure));
   FAILS(MOONPAD_CLOSED, moonpad_import_session(service, NULL, no_line, NULL, &session, &failure));
   FAILS(MOONPAD_CLOSED, moonpad_backup(service, T("/tmp/moonpad-never-written"), &failure));
-  assert_int_equal(moonpad_poll(service, 60000), 0);
+  assert_int_equal(moonpad_poll(service, TIMEOUT_MS), 0);
 }
 
 static void expect_readable(moonpad_session *session) {

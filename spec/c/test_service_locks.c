@@ -16,8 +16,6 @@
 #include "service/session/session.h"
 #include "thread_support.h"
 
-#define TIMEOUT_SECONDS (TIMEOUT_MS / 1000)
-
 /* ---- Completions ---- */
 
 typedef struct outcome {
@@ -250,14 +248,14 @@ typedef struct lock_watch {
 
 static bool lock_in_time(mp_mutex *mutex) {
 #if defined(_WIN32)
-  for (double until = mp_monotonic() + TIMEOUT_SECONDS / 6; mp_monotonic() < until; Sleep(1)) {
+  for (double until = mp_monotonic() + TIMEOUT_SECONDS; mp_monotonic() < until; Sleep(1)) {
     if (TryAcquireSRWLockExclusive((SRWLOCK *)&mutex->system)) return true;
   }
   return false;
 #else
   struct timespec deadline;
   clock_gettime(CLOCK_REALTIME, &deadline);
-  deadline.tv_sec += TIMEOUT_SECONDS / 6;
+  deadline.tv_sec += TIMEOUT_SECONDS;
   return pthread_mutex_timedlock(mutex, &deadline) == 0;
 #endif
 }
@@ -318,7 +316,7 @@ static void test_a_session_that_queued_nothing_is_freed_without_the_lock(void **
   struct timespec deadline;
   task freeing = {.service = self->service, .session = host_create(self, "s", "{\"k\":1}")};
   clock_gettime(CLOCK_REALTIME, &deadline);
-  deadline.tv_sec += TIMEOUT_SECONDS / 6;
+  deadline.tv_sec += TIMEOUT_SECONDS;
   mp_mutex_lock(&self->service->executor.mutex);
   task_start(&freeing, run_free);
   int waited = sem_timedwait(&freeing.done, &deadline);

@@ -55,10 +55,10 @@ static void *append_until_told(void *context) {
 
 /* Until each of them has done so once more, however busy the machine is. */
 static void await_each(writer *writers, size_t offset) {
-  struct timespec pause = {0, 200000};
   for (int i = 0; i < THREADS; i++) {
     atomic_int *count = (atomic_int *)((char *)&writers[i] + offset);
-    for (int before = atomic_load(count); atomic_load(count) == before;) nanosleep(&pause, NULL);
+    int before = atomic_load(count);
+    WAIT_UNTIL(atomic_load(count) != before);
   }
 }
 
@@ -131,7 +131,7 @@ static void append_three(moonpad_service *service, moonpad_session *session, ans
                                    count_answer, found, NULL),
         MOONPAD_OK);
   }
-  while (found->stored + found->refused < 3) moonpad_poll(service, 1000);
+  while (found->stored + found->refused < 3) assert_true(moonpad_poll(service, TIMEOUT_MS) > 0);
 }
 
 static void test_asynchronous_appends_fail_while_the_file_is_away(void **state) {

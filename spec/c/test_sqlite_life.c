@@ -388,8 +388,7 @@ static void test_closed_under_way(void **state) {
     writers[i] = (writer){.store = store, .total = &total, .appender = {files->env, "s", i, 0, 50, false}};
     assert_int_equal(pthread_create(&writers[i].thread, NULL, write_until_closed, &writers[i]), 0);
   }
-  struct timespec pause = {0, 1000000};
-  for (int i = 0; i < 60000 && atomic_load(&total) < 20 * THREADS; i++) nanosleep(&pause, NULL);
+  WAIT_UNTIL(atomic_load(&total) >= 20 * THREADS);
   store->ops->close(store);
   int64_t stored = 0;
   for (int i = 0; i < THREADS; i++) {

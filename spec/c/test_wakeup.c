@@ -13,9 +13,7 @@
 #endif
 
 #include "base/wakeup.h"
-
-/* Far longer than it takes. */
-#define LONG 60000 /* milliseconds */
+#include "timeout.h"
 
 static bool is_readable(const mp_wakeup *wakeup, int milliseconds) {
   struct pollfd watched = {.events = POLLIN};
@@ -37,7 +35,7 @@ static void it_is_readable_while_it_is_raised(void **state) {
   assert_false(is_readable(&wakeup, 0));
   mp_wakeup_raise(&wakeup);
   mp_wakeup_raise(&wakeup);
-  assert_true(is_readable(&wakeup, LONG));
+  assert_true(is_readable(&wakeup, TIMEOUT_MS));
   assert_true(is_readable(&wakeup, 0));
   mp_wakeup_lower(&wakeup);
   mp_wakeup_lower(&wakeup);
@@ -56,7 +54,7 @@ static void lowering_at_once_leaves_nothing(void **state) {
   }
   assert_false(is_readable(&wakeup, 20));
   mp_wakeup_raise(&wakeup);
-  assert_true(is_readable(&wakeup, LONG));
+  assert_true(is_readable(&wakeup, TIMEOUT_MS));
   mp_wakeup_free(&wakeup);
 }
 
@@ -69,7 +67,7 @@ static void it_may_be_raised_before_it_is_made(void **state) {
   int descriptor = mp_wakeup_fd(&wakeup);
   assert_int_equal(mp_wakeup_make(&wakeup), 0);
   assert_int_equal(mp_wakeup_fd(&wakeup), descriptor);
-  assert_true(is_readable(&wakeup, LONG));
+  assert_true(is_readable(&wakeup, TIMEOUT_MS));
   mp_wakeup_lower(&wakeup);
   assert_false(is_readable(&wakeup, 20));
   mp_wakeup_free(&wakeup);
