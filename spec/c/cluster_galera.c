@@ -3,6 +3,7 @@
 ** What is written on one is certified on all before it is acknowledged, and applied there a little
 ** later.
 */
+#include <semaphore.h>
 #include <stdio.h>
 
 #include "base/platform.h"
@@ -66,7 +67,7 @@ static long number_on(int node, const char *sql) {
 
 static void open_on(const char *database, int first, int second, int third, moonpad_service **service) {
   char url[256];
-  OK(faults_open(url_of(url, database, first, second, third), 60000, service));
+  OK(faults_open(url_of(url, database, first, second, third), service));
 }
 
 /* ---- eight writers ---- */
@@ -80,7 +81,7 @@ static void test_writers_on_one_node(void **state) {
   make_database(database);
   open_on(database, 1, 2, 3, &service);
   writers_start(writers, service, &ends);
-  pause_for(1000);
+  writers_go_on(writers);
   atomic_store(&ends, true);
   writers_check(writers, service);
   for (int i = 0; i < WRITERS; i++) assert_int_equal(writers[i].unknown, 0);
@@ -105,14 +106,14 @@ static void test_writers_on_two_nodes(void **state) {
   open_on(database, 2, 3, 1, &second);
   long before = refused_commits();
   writers_start_on(writers, first, second, &ends);
-  pause_for(2000);
+  writers_go_on(writers);
+  WAIT_UNTIL(refused_commits() > before);
   atomic_store(&ends, true);
   writers_join(writers);
   open_on(database, 3, 1, 2, &third);
   writers_check(writers, third);
   for (int i = 0; i < WRITERS; i++) assert_int_equal(writers[i].unknown, 0);
   print_message("%ld commits refused\n", refused_commits() - before);
-  assert_true(refused_commits() > before);
   moonpad_service_release(third);
   moonpad_service_release(second);
   moonpad_service_release(first);
@@ -194,28 +195,61 @@ static void test_what_is_lost_takes_effect_once_on_another_node(void **state) {
 
 /* ---- a node that is behind ---- */
 
-/* For so long it applies nothing that comes from others. */
-static void *hold_back(void *node) {
+/* A node that is held back applies nothing that comes from others, until it is let go. */
+typedef struct held_back {
+  int node;
+  pthread_t lock, key;
+  sem_t is_asked;
+} held_back;
+
+static void *hold_lock(void *context) {
+  const held_back *held = context;
   char sql[128];
-  snprintf(sql, sizeof sql, "%d 'FLUSH TABLES WITH READ LOCK; SELECT SLEEP(2)' >/dev/null", *(int *)node);
+  snprintf(sql, sizeof sql, "%d 'FLUSH TABLES WITH READ LOCK; SELECT SLEEP(%d)' >/dev/null || true", held->node,
+           TIMEOUT_SECONDS);
   own_server_run(&nodes.server, "sql", sql);
   return NULL;
 }
 
-static void wait_until_held_back(int node) {
-  static const char sql[] = "SELECT COUNT(*) FROM information_schema.processlist WHERE info = 'SELECT SLEEP(2)'";
-  for (int tries = 0; number_on(node, sql) == 0; tries++) {
-    assert_true(tries < 3000);
-    pause_for(10);
-  }
+/* Lets it go a little after it was asked: whoever does not wait for it, sees what was there before. */
+static void *let_go(void *context) {
+  held_back *held = context;
+  char sql[256];
+  snprintf(sql, sizeof sql,
+           "%d \"SELECT CONCAT('KILL ', id) INTO @kill FROM information_schema.processlist"
+           " WHERE info LIKE 'SELECT SLEEP(%%'; EXECUTE IMMEDIATE @kill\"",
+           held->node);
+  while (sem_wait(&held->is_asked) != 0) continue;
+  mp_sleep(1);
+  own_server_run(&nodes.server, "sql", sql);
+  return NULL;
+}
+
+static void hold_back(held_back *held, int node) {
+  static const char sql[] = "SELECT COUNT(*) FROM information_schema.processlist WHERE info LIKE 'SELECT SLEEP(%'";
+  held->node = node;
+  assert_int_equal(sem_init(&held->is_asked, 0, 0), 0);
+  assert_int_equal(pthread_create(&held->lock, NULL, hold_lock, held), 0);
+  WAIT_UNTIL(number_on(node, sql) > 0);
+  assert_int_equal(pthread_create(&held->key, NULL, let_go, held), 0);
+}
+
+/* Right before the node is asked for what it does not have yet. */
+static void release_soon(held_back *held) {
+  sem_post(&held->is_asked);
+}
+
+static void end_hold(held_back *held) {
+  pthread_join(held->lock, NULL);
+  pthread_join(held->key, NULL);
+  sem_destroy(&held->is_asked);
 }
 
 /* Its first look at another node waits until that has what was acknowledged before. */
 static void test_a_service_sees_its_own_writes_on_another_node(void **state) {
   (void)state;
   char database[64], url[256];
-  pthread_t thread;
-  int node = 2;
+  held_back held;
   moonpad_service *service = NULL;
   moonpad_session *session = NULL;
   moonpad_session_name name = host_name("s");
@@ -223,18 +257,18 @@ static void test_a_service_sees_its_own_writes_on_another_node(void **state) {
   make_database(database);
   snprintf(url, sizeof url, "mysql://moonpad:secret@127.0.0.1:%d,127.0.0.1:%d/%s", link_port(link), nodes.ports[1],
            database);
-  OK(faults_open(url, 60000, &service));
+  OK(faults_open(url, &service));
   OK(moonpad_create_session(service, &name, T("{\"k\":1}"), &session, &failure));
-  pthread_create(&thread, NULL, hold_back, &node);
-  wait_until_held_back(node);
+  hold_back(&held, 2);
   host_append(session, "{\"k\":2}");
   link_break_for_good(link, LINK_CUT_REQUEST, 1);
   moonpad_session *other = NULL;
+  release_soon(&held);
   OK(moonpad_get_session(service, &name, NULL, &other, &failure));
   assert_true(link_has_broken(link));
   STATE(other, "{\"k\":2}");
   moonpad_session_free(other);
-  pthread_join(thread, NULL);
+  end_hold(&held);
   moonpad_session_free(session);
   moonpad_service_release(service);
   link_close(link);
@@ -247,8 +281,7 @@ static void test_a_service_sees_its_own_writes_on_another_node(void **state) {
 static void test_two_services_on_two_nodes(void **state) {
   (void)state;
   char database[64];
-  pthread_t thread;
-  int node = 2;
+  held_back held;
   moonpad_service *first = NULL, *second = NULL;
   moonpad_session *session = NULL, *seen = NULL;
   moonpad_session_name name = host_name("s");
@@ -258,12 +291,12 @@ static void test_two_services_on_two_nodes(void **state) {
   OK(moonpad_create_session(first, &name, T("{\"k\":1}"), &session, &failure));
   open_on(database, 2, 3, 1, &second);
   OK(moonpad_get_session(second, &name, NULL, &seen, &failure));
-  pthread_create(&thread, NULL, hold_back, &node);
-  wait_until_held_back(node);
+  hold_back(&held, 2);
   host_append(session, "{\"k\":2}");
+  release_soon(&held);
   OK(moonpad_refresh(seen, &failure));
   STATE(seen, "{\"k\":2}");
-  pthread_join(thread, NULL);
+  end_hold(&held);
   own_server_run(&nodes.server, "sql", "2 'SET GLOBAL wsrep_sync_wait = 0'");
   moonpad_session_free(seen);
   moonpad_session_free(session);
@@ -278,18 +311,17 @@ static void test_an_isolated_node_is_not_used(void **state) {
   char database[64], url[256], sql[160];
   writer writers[WRITERS];
   atomic_bool ends = false;
-  moonpad_service *service = NULL, *alone = NULL;
+  moonpad_service *service = NULL;
   make_database(database);
   open_on(database, 1, 2, 3, &service);
   writers_start(writers, service, &ends);
-  pause_for(500);
+  writers_go_on(writers);
   own_server_run(&nodes.server, "isolate", "1");
-  FAILS(MOONPAD_BUSY, faults_open(url_of(url, database, 1, 0, 0), 1000, &alone));
-  if (strstr(failure.message, "not part of its cluster") == NULL) fail_msg("%s", failure.message);
-  pause_for(500);
+  faults_refuse(url_of(url, database, 1, 0, 0), MOONPAD_BUSY, "not part of its cluster");
+  writers_go_on(writers);
   /* A service stays where it is, although the first node is back. */
   own_server_run(&nodes.server, "rejoin", "1");
-  pause_for(500);
+  writers_go_on(writers);
   atomic_store(&ends, true);
   writers_check(writers, service);
   for (int i = 0; i < WRITERS; i++) assert_int_equal(writers[i].unknown, 0);
@@ -310,7 +342,7 @@ static void test_a_killed_node_loses_nothing(void **state) {
   make_database(database);
   open_on(database, 1, 2, 3, &service);
   writers_start(writers, service, &ends);
-  pause_for(500);
+  writers_go_on(writers);
   own_server_run(&nodes.server, "kill", "1");
   double killed = mp_monotonic();
   moonpad_session *session = NULL;
@@ -318,7 +350,7 @@ static void test_a_killed_node_loses_nothing(void **state) {
   OK(moonpad_create_session(service, &name, T("{}"), &session, &failure));
   print_message("goes on after %.1f s\n", mp_monotonic() - killed);
   moonpad_session_free(session);
-  pause_for(500);
+  writers_go_on(writers);
   atomic_store(&ends, true);
   writers_check(writers, service);
   for (int i = 0; i < WRITERS; i++) assert_int_equal(writers[i].unknown, 0);

@@ -17,6 +17,7 @@ void linked_open(linked *scene, const char *store, const char *more) {
   scene->link = link_open(atoi(linked_port_in(scene->self->url)));
   assert_non_null(scene->link);
   strcpy(url, scene->self->url);
+  strcpy(scene->direct, url);
   char *port = linked_port_in(url), *behind = port + strspn(port, "0123456789");
   const char *plain = strcmp(store, "postgresql:") == 0 ? "&sslmode=disable&gssencmode=disable" : "";
   int before = (int)(port - url);

@@ -9,6 +9,7 @@ typedef struct linked {
   void *state; /* a host */
   host *self;
   test_link *link;
+  char direct[256];     /* the URL of the server itself */
   bool breaks_for_good; /* as link_break_for_good does: another host of the URL is to be found */
 } linked;
 

@@ -2,7 +2,6 @@
 #include "server_faults.h"
 
 #include <inttypes.h>
-#include <poll.h>
 #include <stdio.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -212,7 +211,7 @@ void faults_lose_commit_and_answer(linked *scene, int commit) {
 /* ---- servers of a test's own ---- */
 
 void own_server_run(const own_server *server, const char *verb, const char *more) {
-  char command[256];
+  char command[512];
   snprintf(command, sizeof command, "%s %s %s %s", server->script, verb, server->folder, more);
   int result = system(command);
   if (result != 0) fail_msg("%s: %d", command, result);
@@ -278,7 +277,7 @@ void faults_say(const char *text) {
   if (strstr(failure.message, text) == NULL) fail_msg("no \"%s\" in: %s", text, failure.message);
 }
 
-moonpad_status faults_open(const char *url, int64_t busy_timeout_ms, moonpad_service **service) {
+moonpad_status faults_open_within(const char *url, int64_t busy_timeout_ms, moonpad_service **service) {
   const moonpad_store_scheme stores[] = {
       {"postgresql", moonpad_postgres_store()}, {"mysql", moonpad_mysql_store()},
       {"redis", moonpad_redis_store()},         {"redis+unix", moonpad_redis_store()},
@@ -289,6 +288,25 @@ moonpad_status faults_open(const char *url, int64_t busy_timeout_ms, moonpad_ser
   options.store_count = COUNT(stores);
   options.busy_timeout_ms = busy_timeout_ms;
   return moonpad_open(T(url), &options, service, &failure);
+}
+
+moonpad_status faults_open(const char *url, moonpad_service **service) {
+  return faults_open_within(url, TIMEOUT_MS, service);
+}
+
+void faults_open_hasty(const char *url, int64_t busy_timeout_ms, moonpad_service **service) {
+  WAIT_UNTIL(faults_open_within(url, busy_timeout_ms, service) == MOONPAD_OK);
+}
+
+void faults_refuse(const char *url, moonpad_status status, const char *says) {
+  moonpad_service *service = NULL;
+  int64_t busy_timeout_ms = 1000;
+  /* It may be too short to come to the server at all. */
+  while (faults_open_within(url, busy_timeout_ms, &service) != status || strstr(failure.message, says) == NULL) {
+    assert_null(service);
+    if (busy_timeout_ms > TIMEOUT_MS / 4) fail_msg("no \"%s\" in: %s", says, failure.message);
+    busy_timeout_ms *= 4;
+  }
 }
 
 void faults_make_certificates(const char *folder) {
@@ -310,7 +328,7 @@ void faults_open_by_many(const char *url) {
     children[i] = fork();
     if (children[i] != 0) continue;
     moonpad_service *service = NULL;
-    moonpad_status opened = faults_open(url, 20000, &service);
+    moonpad_status opened = faults_open(url, &service);
     if (opened != MOONPAD_OK) fprintf(stderr, "%s\n", failure.message);
     if (service != NULL) moonpad_service_release(service);
     _exit(opened == MOONPAD_OK ? 0 : 1);
@@ -368,6 +386,14 @@ void writers_start_from(writer *writers, int first, moonpad_service *service, at
   for (int i = 0; i < WRITERS; i++) start_writer(&writers[i], service, first + i, ends);
 }
 
+#define MORE 10
+
+void writers_go_on(const writer *writers) {
+  int before[WRITERS];
+  for (int i = 0; i < WRITERS; i++) before[i] = atomic_load(&writers[i].stored);
+  for (int i = 0; i < WRITERS; i++) WAIT_UNTIL(atomic_load(&writers[i].stored) >= before[i] + MORE);
+}
+
 void writers_join(writer *writers) {
   for (int i = 0; i < WRITERS; i++) {
     if (!writers[i].is_over) pthread_join(writers[i].thread, NULL);
@@ -420,25 +446,19 @@ void writers_check_what_is_left(writer *writers, moonpad_service *service) {
   writers_check_sum(service, count_events(writers, service, false));
 }
 
-void pause_for(long milliseconds) {
-  poll(NULL, 0, (int)milliseconds);
-}
-
 void faults_wait_for_a_connection(const char *url, const char *says) {
   writer writers[WRITERS];
   atomic_bool ends = false;
   char with_pool[300];
-  moonpad_service *service = NULL, *second = NULL;
+  moonpad_service *service = NULL;
   snprintf(with_pool, sizeof with_pool, "%s?pool=8", url);
-  OK(faults_open(with_pool, 30000, &service));
+  OK(faults_open(with_pool, &service));
   writers_start(writers, service, &ends);
-  pause_for(500);
+  writers_go_on(writers);
   atomic_store(&ends, true);
   writers_check(writers, service);
-  /* A shorter time might be over before it is refused, on a machine that is busy. */
-  FAILS(MOONPAD_BUSY, faults_open(with_pool, 3000, &second));
-  if (strstr(failure.message, says) == NULL) fail_msg("%s", failure.message);
+  faults_refuse(with_pool, MOONPAD_BUSY, says);
   moonpad_service_release(service);
-  OK(faults_open(with_pool, 5000, &second));
-  moonpad_service_release(second);
+  OK(faults_open(with_pool, &service));
+  moonpad_service_release(service);
 }

@@ -47,8 +47,19 @@ void faults_make_certificates(const char *folder);
 /* The message of the last failure has this text. */
 void faults_say(const char *text);
 
-/* Opens a service on a server's URL, whichever it is. */
-moonpad_status faults_open(const char *url, int64_t busy_timeout_ms, moonpad_service **service);
+/* Opens a service on a server's URL, whichever it is: one that waits far beyond what it has to. */
+moonpad_status faults_open(const char *url, moonpad_service **service);
+/*
+** With this busyTimeoutMs: a service that gives up soon. The second opens it again where a busy
+** machine does not let it come to the server in that time, until it is open.
+*/
+moonpad_status faults_open_within(const char *url, int64_t busy_timeout_ms, moonpad_service **service);
+void faults_open_hasty(const char *url, int64_t busy_timeout_ms, moonpad_service **service);
+/*
+** It is not opened: what is waited for, as long as the service may, does not happen. The last
+** failure says so, in words that have `says`.
+*/
+void faults_refuse(const char *url, moonpad_status status, const char *says);
 
 /* Six processes open a URL at the same time, when there is nothing there yet. */
 void faults_open_by_many(const char *url);
@@ -62,9 +73,9 @@ typedef struct writer {
   moonpad_service *service;
   int number;
   atomic_bool *ends;
-  bool is_over; /* it has been waited for */
-  int stored;   /* appends that were acknowledged */
-  int unknown;  /* those that failed: they may have been stored */
+  bool is_over;       /* it has been waited for */
+  atomic_int stored;  /* appends that were acknowledged */
+  atomic_int unknown; /* those that failed: they may have been stored */
   moonpad_error last;
 } writer;
 
@@ -74,6 +85,8 @@ void writers_start(writer *writers, moonpad_service *service, atomic_bool *ends)
 void writers_start_on(writer *writers, moonpad_service *even, moonpad_service *odd, atomic_bool *ends);
 /* The same, with numbers from `first` on: others write to the same app. */
 void writers_start_from(writer *writers, int first, moonpad_service *service, atomic_bool *ends);
+/* Until each of them has stored some more. */
+void writers_go_on(const writer *writers);
 /* Waits for their end. */
 void writers_join(writer *writers);
 /*
@@ -91,7 +104,5 @@ void writers_check_what_is_left(writer *writers, moonpad_service *service);
 ** wait for one, and who gets none is told, in words that have `says`.
 */
 void faults_wait_for_a_connection(const char *url, const char *says);
-
-void pause_for(long milliseconds);
 
 #endif

@@ -68,19 +68,21 @@ static void test_the_answer_about_a_commit_is_lost_as_well(void **state) {
 
 static void test_a_silent_server_is_given_up(void **state) {
   linked scene;
-  linked_open(&scene, *state, is_postgresql(*state) ? "&connect_timeout=2" : "");
-  scene.self->options.busy_timeout_ms = 100;
-  host_reopen(scene.self);
-  moonpad_session *session = host_create(scene.self, "s", "{}");
+  linked_open(&scene, *state, "");
+  moonpad_session_free(host_create(scene.self, "s", "{}"));
+  host_reopen_hasty(scene.self, 100);
+  moonpad_session_name name = host_name("s");
+  moonpad_session *session = NULL;
+  WAIT_UNTIL(moonpad_get_session(scene.self->service, &name, NULL, &session, &failure) == MOONPAD_OK);
   link_break(scene.link, LINK_HANG, 1);
   double started = mp_monotonic();
   FAILS(MOONPAD_STORAGE, moonpad_append_event(session, T("{\"id\":\"e\",\"author\":\"a\"}"), NULL, &failure));
-  if (strstr(failure.message, "may have been stored") == NULL) fail_msg("%s", failure.message);
-  const char *why = strcmp(*state, "mysql:") == 0 ? "Lost connection" : "said nothing";
-  if (strstr(failure.message, why) == NULL) fail_msg("%s", failure.message);
-  assert_true(mp_monotonic() - started < 30);
+  faults_say("may have been stored");
+  faults_say(strcmp(*state, "mysql:") == 0 ? "Lost connection" : "said nothing for 10 s");
+  assert_true(mp_monotonic() - started >= 10);
   link_mend(scene.link);
-  OK(moonpad_append_event(session, T("{\"id\":\"e\",\"author\":\"a\"}"), NULL, &failure));
+  /* It may take the service more than once to come to the server again in so little time. */
+  WAIT_UNTIL(moonpad_append_event(session, T("{\"id\":\"e\",\"author\":\"a\"}"), NULL, &failure) == MOONPAD_OK);
   assert_int_equal(moonpad_session_revision(session), 1);
   moonpad_session_free(session);
   linked_close(&scene);
@@ -92,14 +94,14 @@ static void test_a_killed_server_loses_nothing(void **state) {
   atomic_bool ends = false;
   moonpad_service *service = NULL;
   own_server_make(&server, script_of(*state), "start", "");
-  OK(faults_open(server.url, 60000, &service));
+  OK(faults_open(server.url, &service));
   writers_start(writers, service, &ends);
   for (int i = 0; i < 3; i++) {
-    pause_for(300);
+    writers_go_on(writers);
     own_server_run(&server, "kill", "");
     own_server_run(&server, "again", "");
   }
-  pause_for(300);
+  writers_go_on(writers);
   atomic_store(&ends, true);
   writers_check(writers, service);
   for (int i = 0; i < WRITERS; i++) assert_int_equal(writers[i].unknown, 0);

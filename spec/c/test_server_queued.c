@@ -5,7 +5,6 @@
 */
 #include <stdatomic.h>
 #include <stdio.h>
-#include <time.h>
 
 #include "base/platform.h"
 #include "linked.h"
@@ -86,16 +85,13 @@ static void lock_session(server_connection *connection, const host *self, const 
 
 static void hold_worker(linked *scene, hold *held) {
   *held = (hold){.session = host_create(scene->self, "plug", "{}")};
-  held->connection = server_connect(behind_scheme(scene->self));
+  held->connection = server_connect(strchr(scene->direct, ':') + 1);
   lock_session(held->connection, scene->self, "plug", "");
   long before = link_round_trips(scene->link);
   host_append_async(held->session, "{\"k\":1}", note_answer, &held->done);
-  for (double until = mp_monotonic() + 60; link_round_trips(scene->link) == before;) {
-    assert_true(mp_monotonic() < until);
-  }
+  WAIT_UNTIL(link_round_trips(scene->link) > before);
 }
 
-/* That itself takes one round trip of the link. */
 static void go_on(hold *held) {
   server_run(held->connection, "ROLLBACK");
 }
@@ -122,7 +118,7 @@ static void test_a_batch_takes_one_round_trip(void **state) {
     make_sessions(scene.self, sessions);
     hold_worker(&scene, &held);
     for (size_t j = 0; j < SESSIONS; j++) increment(&all, sessions[j], keys, j < batches[i].with_app ? 3 : 2);
-    TAKES((int)batches[i].trips + 1, go_on(&held); wait_for(scene.self, &all, SESSIONS));
+    TAKES((int)batches[i].trips, go_on(&held); wait_for(scene.self, &all, SESSIONS));
     assert_int_equal(all.failed, 0);
     for (size_t j = 0; j < SESSIONS; j++) assert_int_equal(moonpad_session_revision(sessions[j]), 1);
     OK(moonpad_refresh(sessions[0], &failure));
@@ -173,30 +169,12 @@ static void test_what_is_lost_takes_effect_once(void **state) {
   }
 }
 
-/* The server says nothing any more: what was sent may be stored, what was not says so. */
-static void test_a_silent_server_is_given_up(void **state) {
-  linked scene;
-  answers all = {0};
-  hold held;
-  moonpad_session *sessions[SESSIONS];
-  linked_open(&scene, *state, is_mysql(*state) ? "" : "&connect_timeout=2");
-  /* Longer than a busy machine takes until go_on: a worker that gives up takes a round trip. */
-  scene.self->options.busy_timeout_ms = 5000;
-  host_reopen(scene.self);
-  make_sessions(scene.self, sessions);
-  moonpad_session *again = host_get(scene.self, "s0");
-  hold_worker(&scene, &held);
-  for (int j = 0; j < SESSIONS; j++) host_append_async(sessions[j], "{\"k\":1}", note_answer, &all);
-  host_append_async(sessions[1], "{\"k\":2}", note_answer, &all);
-  host_append_async(again, "{\"l\":1}", note_answer, &all);
-  link_break(scene.link, LINK_HANG, 2); /* behind that of go_on */
-  go_on(&held);
-  wait_for(scene.self, &all, SESSIONS + 2);
-  assert_int_equal(all.failed, SESSIONS + 2);
+static void expect_told(const answers *all) {
   int sent = 0, behind = 0, untried = 0;
-  for (int i = 0; i < all.failed; i++) {
-    assert_int_equal(all.errors[i].code, MOONPAD_STORAGE);
-    const char *said = all.errors[i].message;
+  assert_int_equal(all->failed, SESSIONS + 2);
+  for (int i = 0; i < all->failed; i++) {
+    assert_int_equal(all->errors[i].code, MOONPAD_STORAGE);
+    const char *said = all->errors[i].message;
     sent += strncmp(said, "it may have been stored", 23) == 0;
     behind += strncmp(said, "an earlier append of this session object failed", 47) == 0;
     untried += strncmp(said, "not tried", 9) == 0;
@@ -204,38 +182,84 @@ static void test_a_silent_server_is_given_up(void **state) {
   assert_int_equal(sent, SESSIONS);
   assert_int_equal(behind, 1);
   assert_int_equal(untried, 1);
+}
+
+/* False: the worker did not wait for its lock until all were queued. */
+static bool fall_silent(const char *store, int64_t busy_timeout_ms) {
+  linked scene;
+  answers all = {0};
+  hold held;
+  moonpad_session *sessions[SESSIONS];
+  linked_open(&scene, store, "");
+  host_reopen_hasty(scene.self, busy_timeout_ms);
+  make_sessions(scene.self, sessions);
+  moonpad_session *again = host_get(scene.self, "s0");
+  hold_worker(&scene, &held);
+  for (int j = 0; j < SESSIONS; j++) host_append_async(sessions[j], "{\"k\":1}", note_answer, &all);
+  host_append_async(sessions[1], "{\"k\":2}", note_answer, &all);
+  host_append_async(again, "{\"l\":1}", note_answer, &all);
+  link_break(scene.link, LINK_HANG, 1);
+  go_on(&held);
+  wait_for(scene.self, &all, SESSIONS + 2);
   link_mend(scene.link);
   wait_for(scene.self, &held.done, 1);
+  bool has_waited = held.done.failed == 0;
+  if (has_waited) expect_told(&all);
   server_disconnect(held.connection);
   moonpad_session_free(held.session);
   moonpad_session_free(again);
   free_sessions(sessions);
   linked_close(&scene);
+  return has_waited;
+}
+
+/*
+** The server says nothing any more: what was sent may be stored, what was not says so. It is given
+** up 10 s after what a lock is waited for; that is made longer where the machine is too busy.
+*/
+static void test_a_silent_server_is_given_up(void **state) {
+  for (int64_t busy_timeout_ms = 5000; !fall_silent(*state, busy_timeout_ms); busy_timeout_ms *= 2) {
+    assert_true(busy_timeout_ms < TIMEOUT_MS);
+  }
 }
 
 /* ---- a row that somebody else has locked ---- */
 
-static void test_a_locked_session_holds_up_no_other(void **state) {
-  host *self = *state;
+/* How many appends failed, of which one has to. */
+static int append_beside_locked(const char *store, int64_t busy_timeout_ms) {
   static const char *const keys[] = {"n", "user:n", "app:n"};
+  void *state;
   answers all = {0};
   moonpad_session *sessions[SESSIONS];
-  self->options.busy_timeout_ms = 200;
-  host_reopen(self);
+  host_setup(&state, store);
+  host *self = state;
+  host_reopen_hasty(self, busy_timeout_ms);
   make_sessions(self, sessions);
   server_connection *other = server_connect(behind_scheme(self));
   lock_session(other, self, "s7", "");
   for (int i = 0; i < SESSIONS; i++) increment(&all, sessions[i], keys, 3);
   wait_for(self, &all, SESSIONS);
-  assert_int_equal(all.failed, 1);
-  assert_int_equal(all.errors[0].code, MOONPAD_BUSY);
+  assert_true(all.failed > 0);
+  for (int i = 0; i < all.failed; i++) assert_int_equal(all.errors[i].code, MOONPAD_BUSY);
+  int failed = all.failed;
   server_run(other, "ROLLBACK");
   increment(&all, sessions[7], keys, 3);
   wait_for(self, &all, SESSIONS + 1);
-  assert_int_equal(all.failed, 1);
-  STATE(sessions[7], "{\"app:n\":20,\"n\":1,\"user:n\":20}");
+  if (failed == 1 && all.failed == 1) STATE(sessions[7], "{\"app:n\":20,\"n\":1,\"user:n\":20}");
   server_disconnect(other);
   free_sessions(sessions);
+  host_teardown(&state);
+  return all.failed;
+}
+
+/*
+** The others wait for each other at most, which should not take so long. What a lock is waited for
+** is made longer where the machine is too busy.
+*/
+static void test_a_locked_session_holds_up_no_other(void **state) {
+  for (int64_t busy_timeout_ms = 200; append_beside_locked(*state, busy_timeout_ms) != 1; busy_timeout_ms *= 4) {
+    assert_true(busy_timeout_ms < TIMEOUT_MS / 4);
+  }
 }
 
 /* ---- two services that write the same sessions, users and apps ---- */
@@ -318,7 +342,7 @@ static void test_no_two_transactions_wait_for_each_other(void **state) {
     for (int j = 0; j < SESSIONS; j++) moonpad_session_free(writers[i].sessions[j]);
   }
   for (int i = 0; i < 2; i++) moonpad_service_release(writers[i].service);
-  nanosleep(&(struct timespec){.tv_nsec = 200000000}, NULL); /* until the server has counted */
+  mp_sleep(0.2); /* until the server has counted */
   assert_int_equal(deadlocks_so_far(self, connection), before);
   server_disconnect(connection);
 }
@@ -348,10 +372,9 @@ static void test_sessions_are_locked_in_one_order(void **state) {
                               " p ON p.id = t.trx_mysql_thread_id WHERE t.trx_state = 'LOCK WAIT' AND p.db = DATABASE()"
                             : "SELECT count(*) FROM pg_stat_activity WHERE pg_backend_pid() = ANY"
                               " (pg_blocking_pids(pid))";
-  for (double until = mp_monotonic() + 60; server_number(other, waiting) == 0;) {
-    assert_true(mp_monotonic() < until);
-    /* MariaDB says nothing new to who asks more often. */
-    nanosleep(&(struct timespec){.tv_nsec = 150000000}, NULL);
+  /* MariaDB says nothing new to who asks more often. */
+  for (double limit = time_limit(); server_number(other, waiting) == 0; mp_sleep(0.15)) {
+    assert_true(mp_monotonic() < limit);
   }
   server_connection *third = server_connect(behind_scheme(scene.self));
   lock_session(third, scene.self, "third", " NOWAIT");
@@ -371,7 +394,7 @@ static void test_sessions_are_locked_in_one_order(void **state) {
 #define ON_SERVER(store)                                                                                               \
   OWN(test_a_batch_takes_one_round_trip, store), OWN(test_what_is_lost_takes_effect_once, store),                      \
       OWN(test_a_silent_server_is_given_up, store), OWN(test_sessions_are_locked_in_one_order, store),                 \
-      ON_STORE(test_a_locked_session_holds_up_no_other, store),                                                        \
+      OWN(test_a_locked_session_holds_up_no_other, store),                                                             \
       ON_STORE(test_no_two_transactions_wait_for_each_other, store)
 
 int main(void) {
