@@ -103,13 +103,13 @@ headers() {
 }
 
 # Which of its own folders each folder of src/service may include. Nobody includes history and
-# shared but they themselves, and the files beside the folders include none; binding.h alone has
-# them all.
+# shared but they themselves, and the files beside the folders include none; binding alone has them
+# all, but shared.
 service_folders() {
   local folder allowed broken=0
   while read -r folder allowed; do
     if grep -nE '#include *"service/[a-z_]+/' "src/service/$folder"/*.[ch] /dev/null |
-      grep -vE "^src/service/\./binding\.h:|\"service/($allowed)"; then
+      grep -vE "\"service/($allowed)"; then
       echo "src/service/$folder includes what it must not: of the service's folders it may include $allowed"
       broken=1
     fi
@@ -121,6 +121,7 @@ changes session/|changes/
 append expiry/|session/|changes/changes\.h|append/
 history expiry/|session/|append/|history/
 shared expiry/|session/|shared/
+binding session/|changes/|append/|history/
 FOLDERS
   return $broken
 }
@@ -140,12 +141,17 @@ layers() {
     echo "The core does without its modules."
     return 1
   fi
-  if grep -n '#include *"\(service\|store\)/' -r src/lua | grep -v '"service/binding\.h"'; then
-    echo "src/lua includes service/binding.h and nothing else of the service and its stores."
+  if grep -n '#include *"\(service\|store\)/' -r src/lua | grep -v '"service/binding/'; then
+    echo "src/lua includes service/binding/ and nothing else of the service and its stores."
     return 1
   fi
-  if grep -n '#include *"service/binding\.h"' -r src --include='*.[ch]' | grep -v '^src/lua/'; then
-    echo "service/binding.h is for src/lua."
+  # They are linked without it.
+  if grep -n '#include *"service/' -r src --include='*.[ch]' | grep -vE '^src/(service|lua)/'; then
+    echo "Stores and modules do without the service."
+    return 1
+  fi
+  if grep -n '#include *"service/append/append\.h"' -r src | grep -v '^src/service/append/'; then
+    echo "service/append/append.h is for the files of its own folder."
     return 1
   fi
   # C11's threads.h and the headers of POSIX and Windows.
@@ -156,12 +162,12 @@ layers() {
     return 1
   fi
   service_folders || return 1
-  # What the Lua binding takes of the service is what that header names.
+  # What the Lua binding takes of the service is what those headers name.
   for name in $(comm -12 <(nm -u "$build"/libmoonpad_lua.a 2>/dev/null | awk '/ mp_/ { print $2 }' | sort -u) \
     <(find "$build"/obj/src/service "$build"/obj/src/store -name '*.o' -exec nm --defined-only {} + |
       awk '/ mp_/ { print $3 }' | sort -u)); do
-    grep -qw "$name" src/service/binding.h ||
-      { echo "src/lua calls $name, which service/binding.h does not name."; return 1; }
+    grep -qw "$name" src/service/binding/*.h ||
+      { echo "src/lua calls $name, which no header of service/binding/ names."; return 1; }
   done
   for file in "$build"/libmoonpad.a "$build"/libmoonpad_lua.a "$build/moonpad/core.so"; do
     if nm "$file" | grep -E ' mp_(artifacts|memories|sqlite_tables|http|process|remote|postgres|mysql|redis)_'; then

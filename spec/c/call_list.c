@@ -1,6 +1,6 @@
 /*
 ** The calls that every_calls[] names. How to add one: call_support.h. All are public but "commit
-** when stored", which is what a step of a run does (service/binding.h).
+** when stored", which is what a step of a run does (service/binding/).
 */
 #include <stdlib.h>
 #include <string.h>
@@ -8,7 +8,8 @@
 
 #include "call_parts.h"
 #include "call_support.h"
-#include "service/binding.h"
+#include "service/binding/append.h"
+#include "service/binding/session.h"
 
 #define T(text) moonpad_text(text)
 

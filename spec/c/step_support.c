@@ -1,6 +1,8 @@
 /* See step_support.h. */
 #include "step_support.h"
 
+#include "service/append/append.h"
+
 static void note_done(void *context, mp_append *append, moonpad_session *session, const moonpad_error *error) {
   told *self = context;
   self->done++;

@@ -1,5 +1,5 @@
 /*
-** For tests of appends of a step of a run (service/binding.h): nothing is shown of one before it is
+** For tests of appends of a step of a run (service/binding/): nothing is shown of one before it is
 ** stored, and whoever began it learns of its end by a watch. A test:
 **
 **   told got = {0};
@@ -20,7 +20,8 @@
 
 #include <stdio.h>
 
-#include "service/binding.h"
+#include "service/binding/append.h"
+#include "service/binding/state.h"
 #include "thread_support.h"
 
 /* What its watch is told. */

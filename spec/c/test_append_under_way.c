@@ -1,5 +1,5 @@
 /*
-** Appends of a step of a run, which only the Lua binding makes (service/binding.h): nothing is
+** Appends of a step of a run, which only the Lua binding makes (service/binding/): nothing is
 ** shown of one before it is stored, whatever happens meanwhile.
 */
 #include "needs_threads.h"

@@ -1,5 +1,5 @@
 /*
-** Appends of a step of a run, which only the Lua binding makes (service/binding.h): what comes of
+** Appends of a step of a run, which only the Lua binding makes (service/binding/): what comes of
 ** them is what comes of an append that waits.
 */
 #include "needs_threads.h"

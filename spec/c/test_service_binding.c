@@ -1,5 +1,5 @@
 /*
-** What the Lua binding asks of a service besides moonpad.h (service/binding.h), and no C host can:
+** What the Lua binding asks of a service besides moonpad.h (service/binding/), and no C host can:
 ** change sets that end with their run or belong to no session, calls over a change set, a rewind
 ** that is read on one thread and appended on another, exports and refreshes in steps. Appends of a
 ** step are in test_append_*.c, transactions in test_transactions.c.
@@ -8,7 +8,11 @@
 
 #include <stdio.h>
 
-#include "service/binding.h"
+#include "service/binding/append.h"
+#include "service/binding/history.h"
+#include "service/binding/service.h"
+#include "service/binding/session.h"
+#include "service/binding/state.h"
 #include "slow_store.h"
 
 /* ---- Change sets that cannot be committed ---- */

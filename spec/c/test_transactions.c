@@ -5,7 +5,7 @@
 */
 #include "core/tree_write.h"
 #include "counting_allocator.h"
-#include "service/binding.h"
+#include "service/binding/state.h"
 #include "service_support.h"
 
 static counting_allocator counter;

@@ -5,6 +5,7 @@
 #include "lua/base/handles.h"
 #include "lua/module.h"
 #include "lua/sources.h"
+#include "service/binding/service.h"
 
 #include "moonpad_lua.h"
 

@@ -5,7 +5,7 @@
 ** the module, embed.c and run.c are moonpad_lua.h (opening it in a host's Lua state, running
 ** agents).
 ** Does not belong here: rules of moonpad (src/service), agents, runners, tools (lua/moonpad).
-** Arrows: module -> service -> objects -> async -> codec -> base -> service/binding.h, src/core and
+** Arrows: module -> service -> objects -> async -> codec -> base -> service/binding/, src/core and
 ** src/base.
 **
 ** This header: the binding of a Lua state, made where the module is first opened.

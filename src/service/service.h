@@ -6,7 +6,7 @@
 ** states, forks, rewinds and exports (history/), user and app state (shared/); keeping data
 ** (src/store).
 ** Arrows: history -> append -> changes -> session -> expiry -> this folder's own files -> store,
-** core, base; shared -> session. service.c starts what expiry/ does by itself. binding.h is what
+** core, base; shared -> session. service.c starts what expiry/ does by itself. binding/ is what
 ** src/lua uses of all of them.
 **
 ** Threads. The host's: all calls; a synchronous one asks the store there, and group commit may run

@@ -6,6 +6,7 @@
 #define MP_LUA_ASYNC_APPEND_H
 
 #include "lua/async/append_wait.h"
+#include "service/binding/append.h"
 
 typedef enum mp_append_state {
   MP_APPEND_WAITS = 0,

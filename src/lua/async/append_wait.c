@@ -1,6 +1,9 @@
 /* Stepped runs that wait for the end of a session object's appends: a list of each session. */
 #include "lua/async/append_wait.h"
 
+#include "service/binding/session.h"
+#include "service/binding/tasks.h"
+
 void mp_append_wait_begin(mp_append_wait *wait, mp_session_object *session) {
   *wait = (mp_append_wait){.session = mp_session_object_retain(session), .next = session->waits};
   if (wait->next != NULL) wait->next->previous = wait;

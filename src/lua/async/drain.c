@@ -3,6 +3,7 @@
 
 #include "lua/async/append_wait.h"
 #include "lua/async/store_call.h"
+#include "service/binding/session.h"
 
 typedef struct draining {
   mp_session_object *session;

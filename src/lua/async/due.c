@@ -5,6 +5,8 @@
 */
 #include "lua/async/due.h"
 
+#include "service/binding/tasks.h"
+
 typedef struct mp_due {
   moonpad_queue *queue; /* counted; NULL: it is not due */
   bool is_finalized;

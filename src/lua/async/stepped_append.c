@@ -3,6 +3,7 @@
 
 #include "lua/base/errors.h"
 #include "lua/codec/event.h"
+#include "service/binding/service.h"
 
 bool mp_appends_in_step(lua_State *L, const moonpad_service *service) {
   return !mp_service_is_in_memory(service) && mp_may_yield_to_step(L);

@@ -9,6 +9,7 @@
 
 #include "lua/async/append.h"
 #include "lua/async/store_call.h"
+#include "service/binding/append.h"
 
 typedef struct mp_stepped_append {
   mp_lua_append *append;

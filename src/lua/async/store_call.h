@@ -16,6 +16,8 @@
 #include <assert.h>
 
 #include "lua/base/handles.h"
+#include "service/binding/service.h"
+#include "service/binding/tasks.h"
 
 typedef struct mp_store_call mp_store_call;
 

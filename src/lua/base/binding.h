@@ -19,7 +19,6 @@
 
 #include "base/buffer.h"
 #include "core/tree.h"
-#include "service/binding.h"
 
 #include "moonpad_lua.h" /* refuses the headers of another Lua */
 

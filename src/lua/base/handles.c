@@ -3,6 +3,8 @@
 
 #include "lua/base/arguments.h"
 #include "lua/base/clock.h"
+#include "service/binding/service.h"
+#include "service/binding/session.h"
 
 /* ---- Counted C objects ---- */
 

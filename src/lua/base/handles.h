@@ -61,7 +61,7 @@ typedef struct mp_lua_state {
   ** A cache of the keys used by index lately, by the address of the key's string. None has the name
   ** of a method. They live as long as the change set.
   */
-  mp_change *keys[MP_STATE_KEYS];
+  struct mp_change *keys[MP_STATE_KEYS];
 } mp_lua_state;
 
 typedef struct mp_lua_node {

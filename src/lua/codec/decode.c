@@ -8,6 +8,8 @@
 #include "lua/base/errors.h"
 #include "lua/base/handles.h"
 #include "lua/codec/codec.h"
+#include "service/binding/session.h"
+#include "service/binding/state.h"
 
 /*
 ** Spelt as this library writes it? No: it is spelt otherwise, or wrong, or has more keys than the

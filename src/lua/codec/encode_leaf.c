@@ -8,6 +8,7 @@
 #include "core/json_write.h"
 #include "lua/base/handles.h"
 #include "lua/codec/encode_private.h"
+#include "service/binding/state.h"
 
 /* ---- Scalars ---- */
 

@@ -7,6 +7,7 @@
 #include "core/event_read.h"
 #include "core/json_trusted.h"
 #include "lua/base/errors.h"
+#include "service/binding/session.h"
 
 void mp_release_outcome(mp_outcome *outcome) {
   moonpad_event_free(outcome->event);

@@ -12,6 +12,10 @@
 #include "lua/base/clock.h"
 #include "lua/codec/event.h"
 #include "lua/objects/objects.h"
+#include "service/binding/append.h"
+#include "service/binding/service.h"
+#include "service/binding/session.h"
+#include "service/binding/state.h"
 
 /* ---- State objects ---- */
 

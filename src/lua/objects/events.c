@@ -7,6 +7,8 @@
 #include "lua/base/errors.h"
 #include "lua/codec/event.h"
 #include "lua/objects/objects.h"
+#include "service/binding/service.h"
+#include "service/binding/session.h"
 
 void mp_push_events(lua_State *L, mp_lua *binding, mp_session_object *object) {
   (void)binding;

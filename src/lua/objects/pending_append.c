@@ -4,6 +4,7 @@
 #include "lua/base/arguments.h"
 #include "lua/codec/event.h"
 #include "lua/objects/objects.h"
+#include "service/binding/append.h"
 
 /* User values: 1 the service, 2 the event or the error, once it has been asked for. */
 typedef struct mp_lua_pending {

@@ -6,6 +6,7 @@
 #include "lua/base/errors.h"
 #include "lua/codec/codec.h"
 #include "lua/objects/objects.h"
+#include "service/binding/state.h"
 
 /* ---- Handles ---- */
 

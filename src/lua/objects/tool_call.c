@@ -6,6 +6,7 @@
 #include "lua/codec/codec.h"
 #include "lua/codec/event.h"
 #include "lua/objects/objects.h"
+#include "service/binding/state.h"
 
 /*
 ** core.beginCallChanges(state): a state object over another one, that of the answer which the call

@@ -7,6 +7,10 @@
 #include "lua/base/clock.h"
 #include "lua/objects/pending_append.h"
 #include "lua/service/calls.h"
+#include "service/binding/append.h"
+#include "service/binding/service.h"
+#include "service/binding/session.h"
+#include "service/binding/tasks.h"
 
 /* ---- Appending ---- */
 

@@ -3,6 +3,9 @@
 
 #include "lua/async/drain.h"
 #include "lua/async/store_call.h"
+#include "service/binding/history.h"
+#include "service/binding/session.h"
+#include "service/binding/tasks.h"
 
 /* ---- Export ---- */
 

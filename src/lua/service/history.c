@@ -3,6 +3,9 @@
 
 #include "lua/async/drain.h"
 #include "lua/async/stepped_append.h"
+#include "service/binding/append.h"
+#include "service/binding/history.h"
+#include "service/binding/session.h"
 
 /* What the calls of this file need and give. */
 typedef struct history_call {

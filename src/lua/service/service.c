@@ -9,6 +9,7 @@
 #include "lua/async/store_call.h"
 #include "lua/base/clock.h"
 #include "lua/service/calls.h"
+#include "service/binding/service.h"
 
 /* ---- Its end ---- */
 

@@ -4,6 +4,9 @@
 #include "lua/async/drain.h"
 #include "lua/async/stepped_append.h"
 #include "lua/objects/objects.h"
+#include "service/binding/append.h"
+#include "service/binding/service.h"
+#include "service/binding/session.h"
 
 /* ---- Create, get, delete ---- */
 

@@ -2,6 +2,7 @@
 #include "lua/service/calls.h"
 
 #include "lua/async/store_call.h"
+#include "service/binding/service.h"
 
 /* Whose state. */
 typedef struct shared_owner {

@@ -4,7 +4,8 @@
 #include <string.h>
 
 #include "lua/async/store_call.h"
-#include "service/binding.h"
+#include "service/binding/service.h"
+#include "service/binding/session.h"
 
 typedef struct backup_call {
   mp_store_call call;

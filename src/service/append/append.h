@@ -6,7 +6,9 @@
 ** Does not belong here: how pending writes are made (changes/), what events are
 ** (core/event_draft.h), how they are kept (store/).
 ** Arrows: append/ uses changes/ (changes.h only), session/, the service, the store and core;
-** history/ and the Lua binding use append/.
+** history/ and the Lua binding use append/: request.h (what is to be appended), async.h (the same
+** asynchronously) and outcome.h (what came of it). This header, an append under way, is for the
+** files of this folder.
 **
 ** The steps, a file each: prepare.c (on the session object's thread, no I/O, may fail; which writes
 ** are checked for conflicts), then plan.c (sends it as a plan, to stores that take plans) or, where
@@ -21,41 +23,10 @@
 
 #include "core/event_draft.h"
 #include "core/operations.h"
+#include "service/append/outcome.h"
+#include "service/append/request.h"
 #include "service/expiry/expiry.h"
 #include "service/session/session.h"
-
-/*
-** What a delta by hand is compared with, unless a request says otherwise: the session object's
-** snapshot (contract 2.2). 0 can say this, for revision 0 is what an object of a new session holds.
-*/
-#define MP_EXPECT_SNAPSHOT INT64_C(0)
-
-/* What is to be appended. */
-typedef struct mp_append_request {
-  /* JSON. Borrowed: it must outlive mp_append_now; mp_append_later copies it. */
-  moonpad_string event;
-  /*
-  ** The text was written by this library's encoder (compact, valid, no key twice): it is only
-  ** checked for being an event.
-  */
-  bool is_trusted;
-  /* The change set whose pending writes go along; NULL: none. */
-  moonpad_changes *changes;
-  /*
-  ** Refuses a key that is pending there and in the event's own delta as well. Not looked at for a
-  ** partial event, which stores nothing.
-  */
-  bool refuses_shared_keys;
-  /* The session's revision that the delta was made from; MP_EXPECT_SNAPSHOT is the default. */
-  int64_t expected_revision;
-} mp_append_request;
-
-/*
-** Appends before it returns; *stored (may be NULL) as in moonpad_append_event. A partial event is
-** handed back and stores nothing; pending writes stay pending then.
-*/
-moonpad_status mp_append_now(moonpad_session *session, const mp_append_request *request, moonpad_event **stored,
-                             moonpad_error *error);
 
 /*
 ** What moonpad_update_session appends, and its asynchronous form: an event without content, for
@@ -113,7 +84,7 @@ typedef struct mp_operation {
 } mp_operation;
 
 /* It does not move, and its strings point into the event's text. */
-typedef struct mp_append {
+struct mp_append {
   moonpad_service *service;
   mp_env *env;
   /* The delta's keys in their order, then pending ones sorted by key; temp: keys last. */
@@ -196,7 +167,7 @@ typedef struct mp_append {
   mp_operation inline_operations[MP_INLINE_ENTRIES];
   mp_state_row inline_wanted[MP_INLINE_ENTRIES];
   mp_state_row inline_writes[MP_INLINE_ENTRIES];
-} mp_append;
+};
 
 /* Is its delta compared with a revision that the request names, and not with the snapshot? */
 static inline bool mp_append_expects_revision(const mp_append *append) {
@@ -279,12 +250,6 @@ void mp_append_apply(mp_append *append, moonpad_session *session);
 void mp_append_keep_house(const mp_append *append, moonpad_session *session);
 /* Another part: what its writer read before counts as read now (mp_changes_note_appended). */
 void mp_append_note_in_sight(const mp_append *append, moonpad_session *session);
-/*
-** The event that a refused asynchronous append was to store, written as stored events are.
-** Increments and appends are added to what the session object showed before (previous_value). The
-** object must still exist. Without memory it writes nothing.
-*/
-void mp_append_write_refused(const mp_append *append, mp_buffer *out);
 /* Moves the keys in conflict to the session object, for moonpad_session_conflict_key. */
 void mp_append_keep_conflicts(mp_append *append, moonpad_session *session);
 
@@ -301,9 +266,7 @@ void mp_append_free(mp_append *append);
 ** takes in none; if that was this append's own first sending, its temp: keys.
 */
 size_t mp_append_first_taken_in(const mp_append *append);
-/* The stored event, for the caller. NULL: there was no memory for it, or for its text. */
-moonpad_event *mp_append_event(const mp_append *append);
-/* The same, borrowed from the append. */
+/* As mp_append_event, borrowed from the append. */
 void mp_append_borrow_event(const mp_append *append, moonpad_event *event);
 
 #endif

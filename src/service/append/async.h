@@ -10,7 +10,8 @@
 #ifndef MP_SERVICE_APPEND_ASYNC_H
 #define MP_SERVICE_APPEND_ASYNC_H
 
-#include "service/append/append.h"
+#include "service/append/outcome.h"
+#include "service/append/request.h"
 
 /* One of them, from its call until a poll has reported it. */
 typedef struct mp_job mp_job;

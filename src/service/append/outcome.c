@@ -69,6 +69,18 @@ moonpad_event *mp_append_event(const mp_append *append) {
   return mp_event_new(append->env, append->stored, append->draft.id, append->event_revision, append->timestamp);
 }
 
+mp_env *mp_append_env(const mp_append *append) {
+  return append->env;
+}
+
+mp_key **mp_append_take_conflicts(mp_append *append, size_t *count) {
+  mp_key **keys = append->conflicts;
+  *count = append->conflict_count;
+  append->conflicts = NULL;
+  append->conflict_count = append->conflict_capacity = 0;
+  return keys;
+}
+
 void mp_append_borrow_event(const mp_append *append, moonpad_event *event) {
   *event = (moonpad_event){append->env, append->event_revision, append->timestamp, append->draft.id, append->stored};
 }

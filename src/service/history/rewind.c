@@ -8,7 +8,8 @@
 
 #include "base/error.h"
 #include "core/json_write.h"
-#include "service/append/append.h"
+#include "service/append/request.h"
+#include "service/expiry/expiry.h"
 #include "service/history/history.h"
 #include "service/history/replay.h"
 #include "service/names.h"
