@@ -61,7 +61,7 @@ format() {
       find lua spec examples bench scripts src -name '*.lua'
       find scripts bench -name '*.sh'
       ls docs/*.md README.md CHANGELOG.md
-      echo bin/moonpad Makefile .ci/run bench/peers.cjs ./*.rockspec
+      echo bin/moonpad Makefile make/*.mk .ci/run bench/peers.cjs ./*.rockspec
     } | xargs lua5.4 scripts/check_lines.lua
 }
 
@@ -243,7 +243,8 @@ asan_build() { build_in asan AMALGAMATION=1 CC=gcc WERROR= SANITIZE=address,unde
 # one.
 rockspec() {
   local copy=$temporary/rock
-  mkdir "$copy" && cp -r Makefile bin include lua scripts src LICENSE README.md ./*.rockspec ./*.in "$copy" || return 1
+  mkdir "$copy" &&
+    cp -r Makefile make bin include lua scripts src LICENSE README.md ./*.rockspec ./*.in "$copy" || return 1
   (
     cd "$copy" || exit 1
     export HOME=$copy http_proxy=http://127.0.0.1:9 https_proxy=http://127.0.0.1:9

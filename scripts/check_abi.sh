@@ -8,7 +8,7 @@
 set -eu
 cd "$(dirname "$0")/.."
 build=$1 folder=$2
-cp -r Makefile include src lua scripts "$folder"
+cp -r Makefile make include src lua scripts "$folder"
 sed -i -E 's/^(\} moonpad_[a-z_]*options;)/  int64_t grown; \/* of a later version; 0 *\/\n\1/' "$folder"/include/*.h
 grown=$(cat "$folder"/include/*.h | grep -c 'int64_t grown;')
 [ "$grown" -ge 6 ] || { echo "only $grown structs have grown"; exit 1; }

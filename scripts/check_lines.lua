@@ -59,7 +59,7 @@ for _, name in ipairs(arg) do
   local is_document = name:find "%.md$" ~= nil
   local is_exempt = is_document and new_exemption() or function() return false end
   local is_c, inside, number = name:find "%.[ch]$" or name:find "%.cjs$", false, 0
-  local is_script = name:find "%.sh$" or name:find "^%.ci/" or name:find "Makefile$"
+  local is_script = name:find "%.sh$" or name:find "^%.ci/" or name:find "Makefile$" or name:find "%.mk$"
   for line in io.lines(name) do
     number = number + 1
     local is_comment

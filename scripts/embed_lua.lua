@@ -1,8 +1,7 @@
 -- Writes Lua files as C arrays, for hosts that carry moonpad's Lua inside their program.
 --   lua5.4 scripts/embed_lua.lua OUTPUT.c ROOT FILE...   (or @NAMES, a file with a name a line)
 -- A file ROOT/a/b.lua becomes the module "a.b", ROOT/a/init.lua the module "a". Files below meta/
--- only describe types to editors and are left out. OUTPUT.c is left untouched when it would not
--- change: make does not build it again then.
+-- only describe types to editors and are left out.
 
 local output, root = arg[1], arg[2]
 
@@ -52,12 +51,6 @@ for i, module in ipairs(modules) do
   parts[#parts + 1] = ('    {"%s", (const char *)source_%d, %d},\n'):format(module.name, i, #module.text)
 end
 parts[#parts + 1] = "    {NULL, NULL, 0}};\n"
-local text = table.concat(parts)
 
-local present = io.open(output, "rb")
-local old = present and present:read("a")
-if present then present:close() end
-if old ~= text then
-  local file <close> = assert(io.open(output, "wb"))
-  assert(file:write(text))
-end
+local file <close> = assert(io.open(output, "wb"))
+assert(file:write(table.concat(parts)))
