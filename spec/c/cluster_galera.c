@@ -215,10 +215,11 @@ static void *hold_lock(void *context) {
 static void *let_go(void *context) {
   held_back *held = context;
   char sql[256];
-  snprintf(sql, sizeof sql,
-           "%d \"SELECT CONCAT('KILL ', id) INTO @kill FROM information_schema.processlist"
-           " WHERE info LIKE 'SELECT SLEEP(%%'; EXECUTE IMMEDIATE @kill\"",
-           held->node);
+  snprintf(
+      sql, sizeof sql,
+      "%d \"SET SESSION wsrep_sync_wait = 0; SELECT CONCAT('KILL ', id) INTO @kill FROM information_schema.processlist"
+      " WHERE info LIKE 'SELECT SLEEP(%%'; EXECUTE IMMEDIATE @kill\"",
+      held->node);
   while (sem_wait(&held->is_asked) != 0) continue;
   mp_sleep(1);
   own_server_run(&nodes.server, "sql", sql);

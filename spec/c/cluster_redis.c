@@ -193,12 +193,12 @@ static void test_a_cluster_that_is_down_is_told_and_found_again(void **state) {
   moonpad_service *service = NULL, *second = NULL;
   moonpad_session *session = NULL;
   moonpad_session_name name = host_name("s");
-  own_server_make(&server, SCRIPT, "start", PATIENT);
+  own_server_make(&server, SCRIPT, "start", QUICK);
   faults_open_hasty(server.url, 300, &service);
   OK(moonpad_create_session(service, &name, T("{}"), &session, &failure));
   own_server_run(&server, "kill", "app all");
   FAILS(MOONPAD_STORAGE, moonpad_append_event(session, T("{\"author\":\"a\",\"id\":\"e\"}"), NULL, &failure));
-  FAILS(MOONPAD_STORAGE, faults_open(server.url, &second));
+  FAILS(MOONPAD_STORAGE, faults_open_within(server.url, 100, &second));
   own_server_run(&server, "again", "");
   own_server_run(&server, "wait", "");
   WAIT_UNTIL(moonpad_append_event(session, T("{\"author\":\"a\",\"id\":\"e\"}"), NULL, &failure) == MOONPAD_OK);
