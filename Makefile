@@ -3,7 +3,8 @@
 #   make            the C library, the Lua module and what embedding hosts link
 #   make help       every target
 #   make demo       installs what is missing, builds, runs the demonstration
-#   make test       installs what is missing, builds, runs every spec and every C test
+#   make test       installs what is missing, builds, runs the specs and C tests
+#   make quick      in a minute something of all of them (CONTRIBUTING.md has the rest)
 #
 # Nothing is written outside $(BUILD). Another build folder, other flags or another compiler:
 #   make BUILD=build-asan SANITIZE=address,undefined CC=gcc CFLAGS="-O1 -g"
@@ -72,8 +73,8 @@ endef
 .DEFAULT_GOAL := all
 .DELETE_ON_ERROR:
 .SECONDARY:
-.PHONY: all lib amalgamation web examples tests test-programs clusters objects fuzzers demo test test-lua \
-        test-c check platforms fuzz soak format deps bench clean help reference have-lua FORCE \
+.PHONY: all lib amalgamation web examples tests test-programs clusters objects fuzzers demo quick test \
+        test-all busy check platforms fuzz soak format deps bench clean help reference have-lua FORCE \
         left-out install install-lib install-lua install-doc uninstall
 
 include make/library.mk make/modules.mk make/tests.mk make/platforms.mk make/install.mk
@@ -103,20 +104,30 @@ demo: deps ## installs what is missing, builds, runs the demonstration on SQLite
 	@$(MAKE) --no-print-directory -j$(JOBS) all
 	@scripts/demo.sh -b $(BUILD) $(if $(STORE),-s '$(STORE)')
 
-test: deps ## installs what is missing, builds, and runs every spec and every C test
+# ONLY="plugins test_json": only these tests. MOONPAD_TURN=57: the sample of that turn once more.
+run_tests = JOBS=$(JOBS) scripts/run_tests.sh -b $(BUILD) $(if $(ONLY),-o '$(ONLY)')
+in_turn = turn=$$(scripts/turn.sh $(BUILD)) || exit 2; [ $$turn != all ] || turn=0
+total = scripts/total.sh $(BUILD)/test-results
+
+quick: all tests ## in a minute something of every spec and C test, on memory alone: ONLY="plugins test_json"
+	@$(in_turn); $(run_tests) -k quick -t $$turn -l quick lua c; $(total) quick
+
+test: deps ## installs what is missing, builds, runs all on memory, on SQLite and one server by turn (ONLY=...)
 	@echo 'Building moonpad and its tests in $(BUILD)/'
 	@$(MAKE) --no-print-directory -j$(JOBS) all tests || { echo 'The build failed: no test was run.'; exit 1; }
-	@JOBS=$(JOBS) scripts/run_tests.sh -b $(BUILD) -l test lua c; scripts/total.sh $(BUILD)/test-results test
+	@$(in_turn); $(run_tests) -k test -t $$turn -l test lua c; $(total) test
 
-test-lua: all $(SPEC_FILES) ## runs the Lua specs alone
-	@JOBS=$(JOBS) scripts/run_tests.sh -b $(BUILD) -l test lua; scripts/total.sh $(BUILD)/test-results test-lua
+test-all: deps ## the same on every store, and without samples
+	@echo 'Building moonpad and its tests in $(BUILD)/'
+	@$(MAKE) --no-print-directory -j$(JOBS) all tests || { echo 'The build failed: no test was run.'; exit 1; }
+	@$(run_tests) -l test-all lua c; $(total) test-all
 
-test-c: tests ## runs the C tests alone
-	@JOBS=$(JOBS) scripts/run_tests.sh -b $(BUILD) -l test c; scripts/total.sh $(BUILD)/test-results test-c
+busy: all tests ## three times what `test` runs, while the machine is busy with something else (ONLY=...)
+	@JOBS=$(JOBS) scripts/busy.sh -b $(BUILD) $(if $(ONLY),-o '$(ONLY)')
 
-check: ## installs what is missing; warnings, lint, sanitizers, valgrind, installation (MOONPAD_TURN=all: whole)
+check: ## warnings, lint, sanitizers, valgrind, users' builds, the rest by turns (ONLY="lint asan", MOONPAD_TURN=all)
 	@scripts/deps.sh check
-	@BUILD=$(BUILD) JOBS=$(JOBS) scripts/check.sh
+	@BUILD=$(BUILD) JOBS=$(JOBS) EXCEPT='$(EXCEPT)' scripts/check.sh $(ONLY)
 
 fuzz: ## feeds random input to the fuzz targets: TARGET=json RUNS=1000000, or TIME=600 (seconds, of each)
 	@scripts/deps.sh check
