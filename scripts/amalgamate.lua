@@ -17,13 +17,15 @@ end
 -- ---- Tokens ----
 
 -- One of C's tokens at `at`, or one character: its kind and where it ends. A name is "name"; what
--- is between tokens is "space"; text of the preprocessor up to the name it is about, "directive".
+-- is between tokens is "space"; text of the preprocessor up to the name it is about, "directive". A
+-- list of numbers is one "number": the Lua files as arrays are a million of them.
 local KINDS = {
   { "space", "^/%*.-%*/()" },
   { "space", "^//[^\n]*()" },
   { "space", "^%s+()" },
   { "directive", "^#[ \t]*[a-z]+[ \t]*()" },
   { "name", "^[%a_][%w_]*()" },
+  { "number", "^%d+,%d+,[%d,\n]*%d()" },
   { "number", "^%.?%d[%w_.]*()" },
   { "character", "^'\\?[^\n]-'()" },
   { "arrow", "^%->()" },
