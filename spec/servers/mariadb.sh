@@ -61,8 +61,9 @@ make_server() { # OPTION...
   command -v mariadb-install-db >/dev/null && command -v mariadbd >/dev/null ||
     { echo "no MariaDB server is installed: make deps" >&2; exit 1; }
   mkdir -p "$folder" && chmod 755 "$folder" || exit 1
+  # --force: also where no name of this machine is known, as in a chroot.
   as_server mariadb-install-db --no-defaults --datadir="$data" --auth-root-authentication-method=normal \
-    --skip-test-db >"$folder/install.log" 2>&1 || { cat "$folder/install.log" >&2; exit 1; }
+    --skip-test-db --force >"$folder/install.log" 2>&1 || { cat "$folder/install.log" >&2; exit 1; }
   start_on_free_port "$@" || exit 1
   env -u LD_PRELOAD mariadb --no-defaults -u root -S "$folder/socket" -e "CREATE DATABASE moonpad;
     CREATE USER moonpad@'%' IDENTIFIED BY 'secret'; GRANT ALL ON moonpad.* TO moonpad@'%';

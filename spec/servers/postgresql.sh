@@ -22,8 +22,9 @@ programs=$(find /usr/lib/postgresql/*/bin -maxdepth 0 2>/dev/null | sort -V | ta
 [ -n "$programs" ] || programs=$(pg_config --bindir 2>/dev/null)
 
 # PostgreSQL refuses to run as root.
+# -C: where the account may be, or the programs complain.
 as_server() {
-  if [ "$(id -u)" = 0 ]; then runuser -u postgres -- env -u LD_PRELOAD "$@"; else env -u LD_PRELOAD "$@"; fi
+  if [ "$(id -u)" = 0 ]; then runuser -u postgres -- env -C / -u LD_PRELOAD "$@"; else env -u LD_PRELOAD "$@"; fi
 }
 
 sql() { as_server "$programs/psql" -w -q -h "$folder" -p "$(cat "$folder/port")" -d postgres -c "$1"; }
