@@ -126,11 +126,11 @@ busy: all tests ## three times what `test` runs, while the machine is busy with 
 	@JOBS=$(JOBS) scripts/busy.sh -b $(BUILD) $(if $(ONLY),-o '$(ONLY)')
 
 check: ## warnings, lint, sanitizers, valgrind, users' builds, the rest by turns (ONLY="lint asan", MOONPAD_TURN=all)
-	@scripts/deps.sh check
+	@scripts/deps.sh checks
 	@BUILD=$(BUILD) JOBS=$(JOBS) EXCEPT='$(EXCEPT)' scripts/check.sh $(ONLY)
 
 fuzz: ## feeds random input to the fuzz targets: TARGET=json RUNS=1000000, or TIME=600 (seconds, of each)
-	@scripts/deps.sh check
+	@scripts/deps.sh checks
 	@BUILD=$(BUILD) JOBS=$(JOBS) scripts/fuzz.sh \
 		$(if $(TIME),-t $(TIME) $(if $(RUNS),-r $(RUNS)),-r $(or $(RUNS),1000000)) $(TARGET)
 
@@ -139,13 +139,13 @@ platforms: ## builds for other systems and machines, and runs C tests and Lua sp
 	@BUILD=$(BUILD) JOBS=$(JOBS) scripts/platforms.sh $(NAMES)
 
 soak: all tests ## all of `check` whole, then goes on with random tests, faults and fuzzing: make soak MINUTES=60
-	@scripts/deps.sh check
+	@scripts/deps.sh checks
 	@JOBS=$(JOBS) scripts/soak.sh -b $(BUILD) -m $(or $(MINUTES),60)
 
 format: ## formats all C files in place
 	@find include src spec bench examples -name '*.[ch]' | xargs clang-format -i
 
-deps: ## installs the Debian packages that are missing
+deps: ## installs the Debian packages that are missing for all but `make check` and `make platforms`
 	@scripts/deps.sh
 
 bench: all ## measures moonpad against the least that the same work can cost, in one run

@@ -1,33 +1,76 @@
 #!/bin/sh
-# The one place that knows package names: installs the Debian packages that are missing, and does
-# nothing when none is.
-#   scripts/deps.sh          what it takes to build and to run the tests
-#   scripts/deps.sh platforms  also what `make platforms` builds for, and runs on
-#   scripts/deps.sh check    also the tools of `make check`, and the programs of others that specs
-#                            talk to (spec/peers/package.json), with what makes clusters of servers
+# The one place that knows package names: installs the Debian packages of groups that are missing,
+# and does nothing when none is.
+#   scripts/deps.sh [-n] [GROUP...]    -n: only names the packages, installed or not
+# Without a group: what it takes to build all of moonpad and to run its tests. `servers` is all
+# three of them; checks and platforms bring all that the tests need as well, and the npm packages of
+# spec/peers.
 set -eu
 cd "$(dirname "$0")/.."
 
-packages="make gcc libc6-dev pkg-config lua5.4 liblua5.4-dev libsqlite3-dev lua-argparse \
-  lua-busted lua-cjson libcmocka-dev libcurl4-openssl-dev libevent-dev libhttp-parser-dev libedit-dev \
-  libpq-dev postgresql libmariadb-dev mariadb-server-core mariadb-client-core libhiredis-dev redis-tools \
-  lua-socket openssl sqlite3 util-linux bsdutils"
-peers=""
-if [ "${1:-}" = check ]; then
-  peers=yes
-  # chromium: the web pages are tried in it.
-  # libc6-dbg: valgrind needs the symbols of the dynamic linker. libclang-rt-dev: what clang's
-  # fuzzer and sanitizers link.
-  packages="$packages g++ cmake clang libclang-rt-dev clang-format valgrind libc6-dbg lua-check luarocks \
-    chromium galera-4 iproute2"
-  # A newer Node.js than Debian's comes with npm, and in a package of another name.
-  command -v node >/dev/null && command -v npm >/dev/null || packages="$packages nodejs npm"
+# A group, and packages in it. A group may have more than one line.
+table() {
+  cat <<'END'
+build       make gcc libc6-dev pkg-config lua5.4 liblua5.4-dev libsqlite3-dev lua-argparse
+modules     libcurl4-openssl-dev libevent-dev libhttp-parser-dev libedit-dev
+postgresql  libpq-dev postgresql
+mysql       libmariadb-dev mariadb-server-core mariadb-client-core
+redis       libhiredis-dev redis-tools
+tests       lua-busted lua-cjson libcmocka-dev lua-socket openssl sqlite3 util-linux bsdutils
+checks      g++ cmake clang libclang-rt-dev clang-format valgrind libc6-dbg lua-check luarocks galera-4 iproute2
+platforms   musl-tools gcc-arm-linux-gnueabihf libc6-dev-armhf-cross gcc-s390x-linux-gnu
+platforms   libc6-dev-s390x-cross qemu-user gcc-mingw-w64-x86-64-posix wine64 wine emscripten
+peers       nodejs npm chromium
+END
+}
+# build: the C library, the Lua module and the command; all that `make demo` needs on SQLite.
+# modules: HTTP, the server, editing of lines. postgresql, mysql, redis: the client's library and a
+# server (that of Redis is in redis-tools). tests: what `make test` needs beside those.
+# checks: `make check`. libc6-dbg: valgrind needs the symbols of the dynamic linker.
+# libclang-rt-dev: what clang's fuzzer and sanitizers link. galera-4, iproute2: clusters of servers.
+# platforms: what `make platforms` builds for, and runs on.
+# peers: the programs of others that specs talk to. chromium: the web pages are tried in it.
+
+known="$(table | cut -d ' ' -f 1 | uniq | tr '\n' ' ')servers"
+
+# The groups that a word stands for.
+groups_of() {
+  case " $known " in *" $1 "*) ;; *)
+    echo "scripts/deps.sh: there is no group '$1'. There are: $known" >&2
+    return 2
+    ;;
+  esac
+  case $1 in
+    servers) echo postgresql mysql redis ;;
+    checks | platforms) echo build modules postgresql mysql redis tests peers "$1" ;;
+    *) echo "$1" ;;
+  esac
+}
+
+only_names="" groups="" packages="" peers=""
+if [ "${1:-}" = -n ]; then
+  only_names=yes
+  shift
 fi
-if [ "${1:-}" = platforms ]; then
-  peers=yes # what drives chromium
-  packages="$packages musl-tools gcc-arm-linux-gnueabihf libc6-dev-armhf-cross gcc-s390x-linux-gnu \
-    libc6-dev-s390x-cross qemu-user gcc-mingw-w64-x86-64-posix wine64 wine emscripten chromium"
-  command -v npm >/dev/null || packages="$packages npm"
+[ $# -gt 0 ] || set -- build modules servers tests
+for word in "$@"; do
+  found=$(groups_of "$word")
+  groups="$groups $found"
+done
+for group in $groups; do
+  found=$(table | sed -n "s/^$group  *//p" | tr '\n' ' ')
+  # A newer Node.js than Debian's comes with npm, and in a package of another name.
+  if [ "$group" = peers ]; then
+    peers=yes
+    ! command -v node >/dev/null || ! command -v npm >/dev/null || found=${found#nodejs npm }
+  fi
+  packages="$packages $found"
+done
+# shellcheck disable=SC2086,SC2116 # one space between them
+packages=$(echo $packages)
+if [ -n "$only_names" ]; then
+  echo "$packages"
+  exit 0
 fi
 
 # ADK's web UI and its client are in a package that needs 500 others to serve them itself: its files
@@ -64,8 +107,9 @@ install_peers() {
 }
 
 if ! command -v dpkg-query >/dev/null || ! command -v apt-get >/dev/null; then
-  echo "This system has no apt: install the equivalents of these Debian 12 packages yourself, then run make again:"
+  echo "This system has no apt. Install the equivalents of these Debian 12 packages yourself:"
   echo "  $packages"
+  echo "These then do without this script: make, make test-lua, make test-c, scripts/demo.sh"
   exit 1
 fi
 

@@ -3,7 +3,7 @@
 #   scripts/run_tests.sh [-b BUILD] [-r RESULTS] [-l LABEL] [-w LAUNCHER] [-o NAMES] [-x TAGS]
 #                        [-c] [-g] [-s] [-k SCOPE] [-t TURN] [-p NAMES] lua|c|peers|clusters|web...
 # `peers` are the specs that talk to programs of others, `clusters` the C tests that start clusters
-# of servers: scripts/deps.sh check installs what they need. `web` is the page of `make web`, and
+# of servers: scripts/deps.sh checks installs what they need. `web` is the page of `make web`, and
 # needs what scripts/deps.sh platforms installs.
 # Each spec file and each C test program is a process of its own. Two for each of JOBS (all
 # processors) run at a time, because they wait for files and sockets about as long as they compute;

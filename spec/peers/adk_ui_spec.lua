@@ -1,12 +1,12 @@
 -- ADK's own web UI in a real Chromium, before `moonpad serve`; and its client. Both as they come
--- from npm (scripts/deps.sh check). MOONPAD_SCREENSHOTS=$PWD/docs takes the pictures of docs/.
+-- from npm (scripts/deps.sh checks). MOONPAD_SCREENSHOTS=$PWD/docs takes the pictures of docs/.
 local moonpad = require "moonpad"
 local serveCommand = require "spec.support.serve_command"
 local support = require "spec.support"
 
 local UI = "spec/peers/node_modules/@google/adk-devtools/dist/browser"
 
-assert(io.open(UI .. "/index.html"), "the peers are not installed: run scripts/deps.sh check"):close()
+assert(io.open(UI .. "/index.html"), "the peers are not installed: run scripts/deps.sh checks"):close()
 
 local function run(script, ...)
   local pipe <close> = assert(io.popen(("cd spec/peers && node %s %s"):format(script, table.concat({ ... }, " "))))

@@ -1,5 +1,5 @@
 -- moonpad.mcp with servers of others: the official ones, and one of today written with the official
--- SDK (spec/peers/package.json; scripts/deps.sh check installs them).
+-- SDK (spec/peers/package.json; scripts/deps.sh checks installs them).
 local core = require "moonpad.core"
 local moonpad = require "moonpad"
 local processCore = require "moonpad.process_core"
@@ -13,7 +13,7 @@ local call, failure, toolsOf = servers.call, servers.failure, servers.toolsOf
 local PEERS = "spec/peers/node_modules/.bin/"
 local STRICT = "spec/peers/strict_server.mjs"
 
-assert(io.open(PEERS .. "mcp-server-everything"), "the peers are not installed: run scripts/deps.sh check"):close()
+assert(io.open(PEERS .. "mcp-server-everything"), "the peers are not installed: run scripts/deps.sh checks"):close()
 
 -- A server that runs by itself, until the specs are over.
 local function start(command, environment)

@@ -228,7 +228,7 @@ describe("the types of the makers' SDKs", function()
   end
 
   setup(function()
-    assert(files.read(HERE .. "/node_modules/.bin/tsc") ~= "", "no TypeScript: run scripts/deps.sh check first")
+    assert(files.read(HERE .. "/node_modules/.bin/tsc") ~= "", "no TypeScript: run scripts/deps.sh checks first")
     folder = lines("mktemp -d")[1]
     assert(os.execute(("ln -s '%s/%s/node_modules' '%s/node_modules'"):format(files.here(), HERE, folder)))
     for _, api in ipairs { "chat", "responses", "anthropic", "gemini" } do addAll(api) end

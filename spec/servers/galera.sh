@@ -62,7 +62,7 @@ wait_until() { # N STATUS VALUE
 # Makes the first node, and the others as copies of it.
 make_nodes() {
   local number
-  [ -e $library ] || { echo "Galera is not installed: scripts/deps.sh check" >&2; return 1; }
+  [ -e $library ] || { echo "Galera is not installed: scripts/deps.sh checks" >&2; return 1; }
   for number in 1 2 3; do
     mkdir -p "$folder/$number" && chmod 755 "$folder" "$folder/$number" || return 1
     for port in port group ist; do free_port >"$folder/$number/$port"; done
