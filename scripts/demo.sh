@@ -2,13 +2,14 @@
 # The demonstration: one agent, the same guest twice, in two processes that share nothing but one
 # store; then what the store remembers.
 #   scripts/demo.sh [-b BUILD] [-s STORE]
+#   scripts/demo.sh -n [-s STORE]    shows nothing; the exit code says whether there is such a STORE
 # STORE is sqlite, or a server, which is started for it on this machine and stopped again:
 # postgresql, mysql (a MariaDB), redis.
 set -eu
 cd "$(dirname "$0")/.."
-build=build store=sqlite
-while getopts b:s: option; do
-  case $option in b) build=$OPTARG ;; s) store=$OPTARG ;; *) exit 2 ;; esac
+build=build store=sqlite only_asks=
+while getopts b:ns: option; do
+  case $option in b) build=$OPTARG ;; n) only_asks=yes ;; s) store=$OPTARG ;; *) exit 2 ;; esac
 done
 case $store in
   sqlite) script="" ;;
@@ -17,6 +18,7 @@ case $store in
   redis) script=spec/servers/redis.sh ;;
   *) echo "STORE=$store: there is sqlite, postgresql, mysql and redis" >&2; exit 2 ;;
 esac
+[ -z "$only_asks" ] || exit 0
 case $build in /*) folder=$build ;; *) folder=$PWD/$build ;; esac
 export MOONPAD_BUILD=$folder
 
@@ -67,6 +69,14 @@ if [ "$store" = sqlite ]; then
 else
   echo "The demonstration is over; its server is stopped and removed. The same by hand:"
 fi
-echo "  bin/moonpad run --db $own examples/concierge.lua"
-echo "And in a browser, at http://127.0.0.1:8000/:"
-echo "  bin/moonpad serve --db $own examples/concierge.lua"
+# The command finds what `make` builds by itself.
+here=
+[ "$build" = build ] || here="MOONPAD_BUILD=$build "
+echo "  ${here}bin/moonpad run --db $own examples/concierge.lua"
+if [ -e "$folder/moonpad/server_core.so" ]; then
+  echo "And in a browser, at http://127.0.0.1:8000/:"
+  echo "  ${here}bin/moonpad serve --db $own examples/concierge.lua"
+else
+  echo "And in a browser, at http://127.0.0.1:8000/, after \`make deps all\`:"
+  echo "  bin/moonpad serve --db $own examples/concierge.lua"
+fi
