@@ -31,4 +31,101 @@ describe("the demonstration", function()
     assert.equal(2, code)
     assert.matches("there is sqlite", said)
   end)
+
+  it("says before all else that there is no such store", function()
+    local code, said = demo "-n -s oracle"
+    assert.equal(2, code)
+    assert.matches("STORE=oracle: there is sqlite, postgresql, mysql and redis", said, 1, true)
+    assert.same({ 0, "" }, { demo "-n -s redis" })
+  end)
+end)
+
+---- What it installs: nothing here, where stand-ins for dpkg-query and apt-get are found first
+
+local SYSTEM <const> = {
+  id = "echo 0",
+  node = "exit 1", npm = "exit 1",
+  ["dpkg-query"] = [[
+    for package; do :; done
+    case " $INSTALLED " in *" $package "*) echo installed ;; *) exit 1 ;; esac]],
+  ["apt-get"] = [[echo "apt-get $*"]],
+}
+
+-- Runs scripts/deps.sh where `system` has these programs, name -> script, beside the usual ones.
+local function deps(arguments, system, installed)
+  local folder = support.tmpdir()
+  for name, script in pairs(system) do
+    local file <close> = assert(io.open(folder .. "/" .. name, "w"))
+    file:write("#!/bin/sh\n", script, "\n")
+  end
+  local pipe <close> = assert(io.popen(([[
+    cd %s && chmod +x * 2>/dev/null
+    for name in sh dirname cat cut uniq tr sed env; do ln -s "$(command -v $name)" .; done
+    cd "$OLDPWD" && INSTALLED=%s PATH=%s sh scripts/deps.sh %s 2>&1]])
+    :format(support.quote(folder), support.quote(installed or ""), support.quote(folder), arguments)))
+  local said = pipe:read "a"
+  return select(3, pipe:close()), said
+end
+
+local function packages(arguments)
+  local pipe <close> = assert(io.popen("scripts/deps.sh -n " .. arguments))
+  local list = {}
+  for package in pipe:read("a"):gmatch "%S+" do list[#list + 1] = package end
+  assert.is_true(pipe:close())
+  return list
+end
+
+describe("scripts/deps.sh", function()
+  after_each(support.cleanup)
+
+  local GROUPS <const> = { "build", "modules", "postgresql", "mysql", "redis", "tests" }
+  local BUILD <const> = "make gcc libc6-dev pkg-config lua5.4 liblua5.4-dev libsqlite3-dev lua-argparse"
+
+  it("has each package in one group", function()
+    for _, all in ipairs { "checks", "platforms" } do
+      local seen = {}
+      for _, package in ipairs(packages(all)) do
+        assert.is_nil(seen[package], package)
+        seen[package] = true
+      end
+    end
+  end)
+
+  it("takes without a group what the tests need", function()
+    assert.same(packages(table.concat(GROUPS, " ")), packages "")
+    assert.same(packages "postgresql mysql redis", packages "servers")
+  end)
+
+  it("installs what is missing of the groups, and nothing of others", function()
+    local code, said = deps("build redis", SYSTEM, BUILD:gsub(" lua5.4 ", " "))
+    assert.equal(0, code)
+    assert.matches("Installing missing packages: lua5.4 libhiredis-dev redis-tools\n", said, 1, true)
+    assert.matches("apt%-get [^\n]*install [^\n]*%-recommends lua5.4 libhiredis%-dev redis%-tools\n$", said)
+  end)
+
+  it("asks for nothing where all is there", function()
+    assert.same({ 0, "All needed packages are installed.\n" }, { deps("build", SYSTEM, BUILD) })
+  end)
+
+  it("names the packages of the groups where there is no apt", function()
+    local code, said = deps("build", {})
+    assert.equal(1, code)
+    assert.matches("no apt", said)
+    assert.matches("\n  " .. BUILD .. "\n", said, 1, true)
+  end)
+
+  it("names the missing packages to those who may not install", function()
+    local system = { id = "echo 1000" }
+    for name, script in pairs(SYSTEM) do system[name] = system[name] or script end
+    local code, said = deps("build", system, BUILD:gsub("make gcc", ""))
+    assert.equal(1, code)
+    assert.matches("Only root .*\n  apt%-get install %-%-no%-install%-recommends make gcc\n$", said)
+  end)
+
+  it("refuses an unknown group", function()
+    local code, said = deps("build check", SYSTEM)
+    assert.equal(2, code)
+    assert.equal("scripts/deps.sh: there is no group 'check'. There are: "
+      .. table.concat(GROUPS, " ") .. " checks platforms peers servers\n", said)
+  end)
 end)
