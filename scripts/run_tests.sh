@@ -234,6 +234,7 @@ run_one() { # SUITE FILE...
     lua | peers | web) run_lua "$log" "$counts" "$@" ;;
     c | clusters) run_c "$log" "$counts" "$name" ;;
   esac; } 2>&1)
+  echo "$name: $took" >>"$parts/took.$suite"
   show "$name" "$counts" "$log" "$took"
 }
 
@@ -289,6 +290,12 @@ files() { # SUITES...
     sort -s -n -k 1,1 | cut -d ' ' -f 2-
 }
 
+# The three files that took the processors longest.
+slowest() { # SUITE
+  awk '{ gsub(/[(:)]/, ""); printf "%.1f %s %s s, %.1f s of processors\n", $4 + $6, $1, $2, $4 + $6 }' "$parts/took.$1" |
+    sort -rn | head -n 3 | cut -d ' ' -f 2- | paste -s -d ';' | sed 's/;/; /g'
+}
+
 record() { # SUITE: adds up what its parts have counted
   local passed failed pending left more="" resting=""
   read -r passed failed pending left < <(awk 'FNR == 1 { p += $1; f += $2; s += $3; l += $4 }
@@ -303,6 +310,7 @@ record() { # SUITE: adds up what its parts have counted
   [ "$left" -eq 0 ] || more="$more, $left of $((passed + failed + pending + left)) in other turns"
   [ ! -e "$parts/resting.$1" ] || resting=$(paste -s -d ' ' "$parts/resting.$1")
   echo "$label, $1 tests: $passed passed, $failed failed$more"
+  echo "$label, $1 tests: slowest: $(slowest "$1")"
   [ -z "$resting" ] || echo "$label, $1 tests: turn $turn leaves to other turns: $resting"
   [ "$failed" -eq 0 ]
 }

@@ -1,5 +1,8 @@
 -- The demonstration, on the stores that it knows.
 local support = require "spec.support"
+local turns = require "spec.support.turns"
+
+turns.quickRunsOneIn(4)
 
 local STORES = { { name = "sqlite" } }
 for _, store in ipairs(support.withServers {}) do STORES[#STORES + 1] = { name = store.name:gsub(":$", "") } end
