@@ -130,7 +130,10 @@ quick: all tests ## in a minute something of every spec and C test, on memory al
 test: deps ## installs what is missing, builds, runs all on memory, on SQLite and one server by turn (ONLY=...)
 	@echo 'Building moonpad and its tests in $(BUILD)/'
 	@$(MAKE) --no-print-directory -j$(JOBS) all tests || { echo 'The build failed: no test was run.'; exit 1; }
-	@$(in_turn); $(run_tests) -k test -t $$turn -l test lua c; $(total) test
+	@$(in_turn); $(run_tests) -k test -t $$turn -l test lua c; \
+		echo 'make check runs the rest by turns: each file on the other servers, other samples of many like cases,'; \
+		echo 'programs of others, clusters, sanitizers, valgrind, users'\'' builds. make test-all is every store, whole.'; \
+		$(total) test
 
 test-all: deps ## the same on every store, and without samples
 	@echo 'Building moonpad and its tests in $(BUILD)/'
