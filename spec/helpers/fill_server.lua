@@ -58,7 +58,7 @@ local function openAgain()
 end
 
 assert(run "start", "the server does not start")
-local service = moonpad.open(url(), { busyTimeoutMs = 60000 })
+local service = moonpad.open(url(), { busyTimeoutMs = 2000 })
 local session = service:createSession(key)
 occupy()
 local ok, err = true, nil
