@@ -25,7 +25,13 @@ describe("examples/game_loop.lua", function()
   it("lets three villagers think at the same time, and tells its worst step #native", function()
     -- Each gossips once in two seconds, when the store is quick: a disk that is busy has it wait.
     local output, rumours, seconds = nil, 0, 3
-    while rumours < 6 and seconds < 200 do
+    local function isFar()
+      for _, name in ipairs { "Mira", "Oswin", "Tilda" } do
+        if not (output and output:find(name .. ": +That is number 1 on my list%.")) then return false end
+      end
+      return rumours >= 6
+    end
+    while not isFar() and seconds < 200 do
       local code
       output, code = play("--seconds " .. seconds)
       assert.equal(0, code, output)
@@ -33,7 +39,7 @@ describe("examples/game_loop.lua", function()
       rumours = rumoursIn(output)
       seconds = seconds * 4
     end
-    assert.is_true(rumours >= 6, output)
+    assert.is_true(isFar(), output)
     assert.matches("^Night 1 in the village\n", output)
     local lastBegin, firstEnd = 0, math.huge
     for _, name in ipairs { "Mira", "Oswin", "Tilda" } do
@@ -43,7 +49,7 @@ describe("examples/game_loop.lua", function()
     assert.is_true(lastBegin < firstEnd, output)
     -- The stand-in for a model counts frames, not seconds.
     -- When each has gossiped twice, two have told of the wolf.
-    if rumours == 6 then
+    if output:find("in 180 frames", 1, true) then
       assert.matches("Rumours in the game: 6; what the village thinks of the player: 2\n", output)
     end
     assert.matches("\nstep: [%d.]+ ms on average, worst step [%d.]+ ms %(%w+ in frame %d+%)\n", output)
@@ -53,23 +59,22 @@ describe("examples/game_loop.lua", function()
 
   it("remembers in a file what was seen before #native", function()
     -- As above.
-    local before, after, first, output, seconds = 0, 0, nil, nil, 2
-    while after < before + 3 and seconds < 200 do
+    local isFar, output, seconds = false, nil, 2
+    while not isFar and seconds < 200 do
       local arguments = ("--seconds %d --db %s"):format(seconds, support.quote(support.tmpdir() .. "/village.db"))
-      local code
-      first, code = play(arguments)
+      local first, code = play(arguments)
       assert.equal(0, code, first)
       output = play(arguments)
-      before, after = rumoursIn(first), rumoursIn(output)
-      if before < 3 then before = math.huge end
+      assert.matches("^Night 2 in the village\n", output)
+      local before, after = rumoursIn(first), rumoursIn(output)
+      local last, following = 0, tonumber(output:match "Mira: +That is number (%d+) on my list%.")
+      for number in first:gmatch "Mira: +That is number (%d+) on my list%." do last = tonumber(number) end
+      isFar = before >= 3 and after >= before + 3 and last > 0 and following ~= nil
+      -- The list of the second night goes on where that of the first ends.
+      if following then assert.is_true(following > last, first .. output) end
       seconds = seconds * 4
     end
-    assert.is_true(after >= before + 3, output)
-    assert.matches("^Night 2 in the village\n", output)
-    -- The list of the second night goes on where that of the first ends.
-    local last = 0
-    for number in first:gmatch "Mira: +That is number (%d+) on my list%." do last = tonumber(number) end
-    assert.is_true(last > 0 and tonumber(output:match "Mira: +That is number (%d+) on my list%.") > last, output)
+    assert.is_true(isFar, output)
   end)
 
   it("says what it takes", function()
@@ -105,7 +110,12 @@ describe("examples/game_loop.lua", function()
   end)
 
   it("says which key a real model lacks", function()
-    local output, code = play "--seconds 1 --model deepseek-chat"
+    local output, code
+    -- It is missed when the model is asked.
+    for _, seconds in ipairs { 1, 10, 60 } do
+      output, code = play(("--seconds %d --model deepseek-chat"):format(seconds))
+      if code ~= 0 then break end
+    end
     assert.equal(1, code)
     assert.matches("DEEPSEEK_API_KEY", output)
   end)
