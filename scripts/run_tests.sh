@@ -143,9 +143,9 @@ set_turn() { # NAME
   MOONPAD_TURN=$((turn + sum))
 }
 
-# The suites that every store has to pass. What is of one server alone finds the others missing.
+# The suite that every store has to pass.
 is_suite_of_stores() { # NAME
-  case $1 in test_store | test_store_* | test_postgres | test_mysql | test_redis*) true ;; *) false ;; esac
+  case $1 in test_store | test_store_*) true ;; *) false ;; esac
 }
 
 # Another third of the turn than the one that chooses among three stores.
