@@ -292,8 +292,8 @@ files() { # SUITES...
 
 # The three files that took the processors longest.
 slowest() { # SUITE
-  awk '{ gsub(/[(:)]/, ""); printf "%.1f %s %s s, %.1f s of processors\n", $4 + $6, $1, $2, $4 + $6 }' "$parts/took.$1" |
-    sort -rn | head -n 3 | cut -d ' ' -f 2- | paste -s -d ';' | sed 's/;/; /g'
+  awk '{ gsub(/[(:)]/, ""); work = $4 + $6; printf "%.1f %s %s s, %.1f s of processors\n", work, $1, $2, work }' \
+    "$parts/took.$1" | sort -rn | head -n 3 | cut -d ' ' -f 2- | paste -s -d ';' | sed 's/;/; /g'
 }
 
 record() { # SUITE: adds up what its parts have counted

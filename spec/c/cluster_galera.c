@@ -211,7 +211,9 @@ static void *hold_lock(void *context) {
   return NULL;
 }
 
-/* Lets it go a little after it was asked: whoever does not wait for it, sees what was there before. */
+/*
+** Lets it go a little after it was asked: whoever does not wait for it, sees what was there before.
+*/
 static void *let_go(void *context) {
   held_back *held = context;
   char sql[256];

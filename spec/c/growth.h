@@ -35,8 +35,8 @@ static inline double seconds_of_work(growing_work *run, void *context, size_t si
 
 /*
 ** `times` as much takes about `times` as long: not six times that. Where the time grows with the
-** square of the size, it takes `times` times that; so `times` is to be 20 or more. The best of a few
-** measurements counts.
+** square of the size, it takes `times` times that; so `times` is to be 20 or more. The best of a
+** few measurements counts.
 */
 static inline void expect_proportional(const char *what, growing_work *run, void *context, size_t few, size_t times) {
   double best_of_few = 0, best_of_many = 0;

@@ -256,7 +256,9 @@ static void test_a_freed_queue_drops_the_tasks_of_steps(void **state) {
   expect_told(&polled, 0, 1);
 }
 
-/* Ends when it is told to, or when a poll has waited for it for far too long, before that gives up. */
+/*
+** Ends when it is told to, or when a poll has waited for it for far too long, before that gives up.
+*/
 static void run_held_for_long(mp_task *submitted) {
   held_task *self = (held_task *)submitted;
   struct timespec deadline;
