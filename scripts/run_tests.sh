@@ -95,11 +95,15 @@ servers_folder() {
 
 servers_of_tests="MOONPAD_TEST_POSTGRESQL MOONPAD_TEST_MYSQL MOONPAD_TEST_REDIS"
 
-# Without a server its tests fail, each by itself: nothing is left out.
-start_server() { # NAME VARIABLE URL-OF-NOTHING
+# Beside the others. Without a server its tests fail, each by itself: nothing is left out.
+start_server() { # NAME VARIABLE
+  [ -n "${!2:-}" ] || spec/servers/"$1".sh start "$servers/$1" || rm -rf "${servers:?}/$1"
+}
+
+tell_of_server() { # NAME VARIABLE URL-OF-NOTHING
   [ -z "${!2:-}" ] || return 0
   export "$2=$3"
-  if spec/servers/"$1".sh start "$servers/$1"; then export "$2=$(spec/servers/"$1".sh url "$servers/$1")"; fi
+  [ ! -d "$servers/$1" ] || export "$2=$(spec/servers/"$1".sh url "$servers/$1")"
 }
 
 start_servers() { # SUITES...
@@ -108,13 +112,18 @@ start_servers() { # SUITES...
   if [ -n "$on_cluster" ]; then
     servers=$(servers_folder) && chmod 755 "$servers" || exit 1
     export STORE=redis:
-    start_server redis_cluster MOONPAD_TEST_REDIS redis+cluster://:x@127.0.0.1:1,127.0.0.1:1
+    start_server redis_cluster MOONPAD_TEST_REDIS
+    tell_of_server redis_cluster MOONPAD_TEST_REDIS redis+cluster://:x@127.0.0.1:1,127.0.0.1:1
     return 0
   fi
   servers=$(servers_folder) && chmod 755 "$servers" || exit 1
-  start_server postgresql MOONPAD_TEST_POSTGRESQL postgresql://moonpad:x@127.0.0.1:1/not-there
-  start_server mariadb MOONPAD_TEST_MYSQL mysql://moonpad:x@127.0.0.1:1/not-there
-  start_server redis MOONPAD_TEST_REDIS redis://:x@127.0.0.1:1/0
+  start_server postgresql MOONPAD_TEST_POSTGRESQL &
+  start_server mariadb MOONPAD_TEST_MYSQL &
+  start_server redis MOONPAD_TEST_REDIS &
+  wait
+  tell_of_server postgresql MOONPAD_TEST_POSTGRESQL postgresql://moonpad:x@127.0.0.1:1/not-there
+  tell_of_server mariadb MOONPAD_TEST_MYSQL mysql://moonpad:x@127.0.0.1:1/not-there
+  tell_of_server redis MOONPAD_TEST_REDIS redis://:x@127.0.0.1:1/0
 }
 
 stop_servers() {

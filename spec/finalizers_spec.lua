@@ -209,7 +209,7 @@ support.each_store(function(open)
         end,
       }
       kinds[1]()
-      during(180, actions, function(round) -- each time another one is the first to meet them
+      during(checks.scaled(180, 20), actions, function(round) -- each time another one is the first to meet them
         count = round
         for index = 1, #kinds do kinds[(round + index) % #kinds + 1]() end
       end)

@@ -102,7 +102,7 @@ end)
 
 -- Four tests copy in Lua until the limit of a copy is reached: they take turns.
 local function isDue(index)
-  return turns.isDue(index, 4)
+  return turns.isSampleDue(index, 4)
 end
 
 describe("tables without end", function()

@@ -1,5 +1,6 @@
 -- Tests that take turns (spec/support/turns.lua): each has one, and what has none now is counted.
 -- And how much of them a scope has (spec/support/scope.lua).
+local checks = require "spec.support.checks"
 local files = require "spec.support.files"
 local support = require "spec.support"
 
@@ -35,7 +36,8 @@ describe("tests that take turns", function()
 
   -- The names of the tests that were run, as a set, and the counts.
   local function run(turn, scope)
-    local command = ("MOONPAD_SCOPE=%s MOONPAD_TURN=%s lua5.4 /usr/bin/busted --ignore-lua --cpath=%s "
+    local command = ("env -u STORE -u MOONPAD_TEST_POSTGRESQL -u MOONPAD_TEST_MYSQL -u MOONPAD_TEST_REDIS "
+      .. "MOONPAD_SCOPE=%s MOONPAD_TURN=%s lua5.4 /usr/bin/busted --ignore-lua --cpath=%s "
       .. "-o scripts/busted_output.lua -Xoutput %s %s"):format(scope or "", turn, quote(package.cpath),
       quote(folder .. "/counts"), quote(folder .. "/some_spec.lua"))
     local pipe <close> = assert(io.popen(command .. " 2>&1"))
@@ -83,6 +85,24 @@ describe("tests that take turns", function()
 
   it("have all variants in the scope of make test", function()
     assert.are.same({ ALL, 0, 0, 0 }, select(2, run(5, "test")))
+  end)
+
+  it("are on the stores that their rule depends on", function()
+    write(folder .. "/some_spec.lua", [[
+      local support = require "spec.support"
+      support.each_store(function(_, store) it("each", function() io.write("<each ", store, ">") end) end)
+      support.any_store(function(_, store) it("any", function() io.write("<any ", store, ">") end) end)
+    ]])
+    local function ran(turn, scope)
+      local list = checks.keys((run(turn, scope)))
+      return table.concat(list, ", ")
+    end
+    local memory, file = "each memory:", "each sqlite:FILE"
+    assert.are.equal("any memory:, any sqlite:FILE, each memory:, each sqlite:FILE", ran("", "all"))
+    assert.are.equal("any memory:, " .. memory .. ", " .. file, ran(0, "test"))
+    assert.are.equal("any sqlite:FILE, " .. memory .. ", " .. file, ran(1, "test"))
+    assert.are.equal("any sqlite:FILE, " .. file, ran(1, "turn"))
+    assert.are.equal("any memory:, " .. memory, ran(1, "quick"))
   end)
 
   it("may be few of a file in make quick, each in its turn", function()

@@ -39,6 +39,9 @@ static inline bool runs_under_valgrind(void) {
   return preloaded != NULL && strstr(preloaded, "vgpreload") != NULL;
 }
 
+/* Of many calls that each have many faults some are tried: those in a sample with each fault. */
+static bool fault_calls_are_few;
+
 /* How much rarer where each takes many times as long. Odd numbers have no divisor in common with
 ** the turns of whole programs. */
 static inline long fault_slowness(void) {
@@ -51,7 +54,7 @@ static inline long fault_slowness(void) {
 }
 
 static inline long fault_rarity(void) {
-  long slowness = fault_slowness(), stride = scope_stride();
+  long slowness = fault_slowness(), stride = fault_calls_are_few && !scope_is("quick") ? 1 : scope_stride();
   return slowness > stride ? slowness : stride;
 }
 
@@ -60,9 +63,9 @@ static inline bool fault_is_sample(void) {
   return runs_under_valgrind() || scope_stride() > 1;
 }
 
-/* In a hurry one in seven of many calls that each have many faults. */
 static inline bool fault_is_due(size_t number) {
-  return !scope_is("quick") || number % 7 == (size_t)scope_turn() % 7;
+  fault_calls_are_few = scope_stride() > 1;
+  return !fault_calls_are_few || number % 7 == (size_t)scope_turn() % 7;
 }
 
 /* How often to do what is done `count` times usually. */

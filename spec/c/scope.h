@@ -30,6 +30,12 @@ static inline bool scope_has_store(const char *url) {
   return !scope_is("quick") || strcmp(url, "memory:") == 0;
 }
 
+/* Leaves out what is named "TEST on sqlite:" or "TEST on slow:...", where there is no time for it. */
+#define SCOPE_LEAVE_OUT_FILES()                                                                                        \
+  do {                                                                                                                 \
+    if (scope_is("quick")) cmocka_set_skip_filter("* on s*");                                                          \
+  } while (0)
+
 /* Of many cases of one kind a sample has one in so many. Primes, as in spec/support/checks.lua. */
 static inline long scope_stride(void) {
   return scope_is("quick") ? 41 : scope_is("test") ? 7 : 1;

@@ -3,6 +3,7 @@
 ** whole events.
 */
 #include "lua_support.h"
+#include "scope.h"
 #include "shared_service.h"
 
 #include <pthread.h>
@@ -367,5 +368,6 @@ int main(void) {
       ON_EVERY_STORE(test_every_state_polls_what_is_its_own),
       ON_EVERY_STORE(test_agents_in_every_state),
   };
+  SCOPE_LEAVE_OUT_FILES();
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "base/error.h"
+#include "fault_steps.h"
 #include "needs_processes.h"
 #include "needs_threads.h"
 #include "sqlite_support.h"
@@ -100,7 +101,7 @@ static void test_killed_while_appending(void **state) {
   NEEDS_PROCESSES();
   sqlite_files *files = *state;
   int64_t reported = 0;
-  for (int round = 0; round < 12; round++) {
+  for (int round = 0; round < fault_rounds(12); round++) {
     int report[2];
     char bytes[4096];
     ssize_t got;

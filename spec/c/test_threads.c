@@ -2,6 +2,7 @@
 ** Many threads on one service: no event and no increment is lost, doubled or out of order. Public C
 ** API only.
 */
+#include "scope.h"
 #include "shared_service.h"
 
 #include <pthread.h>
@@ -496,5 +497,6 @@ int main(void) {
       cmocka_unit_test(test_closing_among_asynchronous_appends_in_memory),
       cmocka_unit_test(test_closing_among_asynchronous_appends_on_a_file),
   };
+  SCOPE_LEAVE_OUT_FILES();
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -42,14 +42,12 @@ function turns.isStoreDue(index, count, isOneEnough)
   return turns.isDue(index, count)
 end
 
----The same in a list of servers which a test starts for itself.
+---The same in a list of cases of one kind, of which `make test` takes a sample, too.
 ---@param index integer
 ---@param count integer
 ---@return boolean
-function turns.isServerDue(index, count)
-  if turns.areQuick then return false end
-  if scope.name == "test" then return hasTurn(index, count) end
-  return turns.isDue(index, count)
+function turns.isSampleDue(index, count)
+  return hasTurn(index, count) or not turns.areTaken and scope.name ~= "test"
 end
 
 local function countOnly()
