@@ -359,7 +359,8 @@ links() {
   local page target broken=0
   while read -r page target; do
     [ -e "$(dirname "$page")/$target" ] || { echo "$page links to $target, which does not exist"; broken=1; }
-  done < <(grep -oE '\]\([^):#]+[)#]' README.md CHANGELOG.md CONTRIBUTING.md docs/*.md /dev/null | sed -e 's/:\](/ /' -e 's/.$//')
+  done < <(grep -oE '\]\([^):#]+[)#]' README.md CHANGELOG.md CONTRIBUTING.md docs/*.md /dev/null |
+    sed -e 's/:\](/ /' -e 's/.$//')
   return $broken
 }
 

@@ -36,7 +36,8 @@ describe("a full disk", function()
   local SERVERS <const> = { { "postgresql", "200m" }, { "mariadb", "400m" }, { "redis", "64m" } }
   for index, server in ipairs(SERVERS) do
     local name, size = table.unpack(server)
-    turns.it("of a server is `storage` as well #databases: " .. name, not turns.areQuick and turns.isSampleDue(index, #SERVERS), function()
+    local isDue = not turns.areQuick and turns.isSampleDue(index, #SERVERS)
+    turns.it("of a server is `storage` as well #databases: " .. name, isDue, function()
       run(size, "fill_server", name)
     end)
   end

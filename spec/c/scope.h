@@ -30,7 +30,7 @@ static inline bool scope_has_store(const char *url) {
   return !scope_is("quick") || strcmp(url, "memory:") == 0;
 }
 
-/* Leaves out what is named "TEST on sqlite:" or "TEST on slow:...", where there is no time for it. */
+/* Leaves out what is named "TEST on sqlite:" or "TEST on slow:", where there is no time for it. */
 #define SCOPE_LEAVE_OUT_FILES()                                                                                        \
   do {                                                                                                                 \
     if (scope_is("quick")) cmocka_set_skip_filter("* on s*");                                                          \
