@@ -16,6 +16,7 @@
 #   - asan, valgrind: each C program on one of the servers; of many faults of one kind, one in so
 #     many, which spec/c/fault_steps.h chooses.
 #   - valgrind or tsan; valgrind: one program in eight.
+#   - others: one cluster of servers in four.
 # The turn, a number, begins with that of the commit and goes on from run to run (scripts/turn.sh);
 # MOONPAD_TURN=NUMBER asks for one. TURNS numbers in succession run each file of a part on each
 # store and in each way, though not each case in each variant, nor each fault: MOONPAD_TURN=all
@@ -220,6 +221,9 @@ longest_in_c="test_agent_faults test_faults_disk test_store_history test_sqlite_
   test_sqlite_life test_threads test_migration test_faults_memory \
   test_patch_random test_service_plans test_lua_embed test_store_transactions"
 valgrind_in_turns="$(others "$longest_in_c" "spec/c/test_*.c" "")"
+
+# As many as half of the parts of eight.
+clusters="cluster_galera cluster_hosts cluster_redis cluster_promotion"
 
 # What repeats its tests on every store.
 on_redis_cluster="$(grep -lE 'RUN_ON_EVERY_STORE|ON_EVERY_STORE|"redis:"|setup_redis' spec/c/test_*.c |
@@ -484,7 +488,7 @@ stage builds-of-users
 
 # Programs of others, in whatever they are written, and clusters of servers: what make test does
 # without.
-tests others -b "$build" peers clusters
+tests others -b "$build" "${much[@]}" -p "$clusters $clusters" peers clusters
 tests redis-cluster -b "$build" -c "${much[@]}" -o "$on_redis_cluster" -p "$lua_in_turns" lua c
 
 # The long ones. Each of them has work for all processors.

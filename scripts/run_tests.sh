@@ -29,7 +29,8 @@
 #        quick  no servers, the store in memory; of many cases a few. Several spec files share a
 #               process, and only failures are shown.
 #   -t   a number: which variants, which servers, which of many cases (scripts/turn.sh). Else 0.
-#   -p   with -k turn, these files take turns as well, one in PARTS of them each time
+#   -p   with -k turn, these files take turns as well, one in PARTS of them each time; who is named
+#        twice has two turns
 # WITHOUT_SERVERS in the environment: BUILD was made with it, and no server is started. SO: the
 # suffix of modules there, if it is not so.
 set -u
@@ -257,12 +258,14 @@ longest="shared_tables_spec mcp_spec copy_spec nesting_spec confirmation_propert
   stepped_calls_spec limits_spec hostile_answers_spec finalizers_spec game_loop_spec"
 
 is_due() { # NAME
-  local other place=0
+  local other place=0 is_parted=""
   [ "$scope" = turn ] || return 0
   for other in $parted; do
-    [ "$other" != "$1" ] || { [ $((place % PARTS)) -eq $((turn % PARTS)) ]; return; }
+    [ "$other" != "$1" ] || is_parted=yes
+    [ "$other" != "$1" ] || [ $((place % PARTS)) -ne $((turn % PARTS)) ] || return 0
     place=$((place + 1))
   done
+  [ -z "$is_parted" ]
 }
 
 # A name that is misspelt would test nothing, and pass.
