@@ -212,11 +212,11 @@ close_to_c="append_spec async_spec binding_spec closing_spec codec_spec conflict
 command_specs="cli_commands_spec cli_servers_spec cli_conversation_spec cli_spec cli_talk_spec"
 # What takes longest comes first in these, so that each part of eight takes about as long as
 # the others.
-# shared_tables_spec has four parts of its own.
-lua_in_turns="$(others "nesting_spec copy_spec models_answers_spec tool_conflicts_spec models_anthropic_spec \
-  models_openai_spec models_gemini_spec models_recorded_spec models_responses_spec confirmation_property_spec \
-  hostile_answers_spec contents_property_spec tool_calls_spec models_bodies_spec sibling_property_spec \
-  $command_specs" "spec/*_spec.lua examples/spec/*_spec.lua" "$close_to_c shared_tables_spec")"
+lua_in_turns="$(others "shared_tables_spec nesting_spec copy_spec models_answers_spec tool_conflicts_spec \
+  models_anthropic_spec models_openai_spec models_gemini_spec models_recorded_spec \
+  models_responses_spec confirmation_property_spec hostile_answers_spec contents_property_spec \
+  tool_calls_spec models_bodies_spec sibling_property_spec \
+  $command_specs" "spec/*_spec.lua examples/spec/*_spec.lua" "$close_to_c")"
 longest_in_c="test_agent_faults test_faults_disk test_store_history test_sqlite_faults \
   test_sqlite_life test_threads test_migration test_faults_memory \
   test_patch_random test_service_plans test_lua_embed test_store_transactions"
