@@ -12,7 +12,7 @@
 #     variant, which spec/support/turns.lua chooses.
 #   - gc, redis-cluster: what is not close to C, one file in eight.
 #   - gc: of many cases of one kind, one in seven, which spec/support/checks.lua chooses.
-#   - asan: the specs of the command, and the C programs that take longest, one in eight.
+#   - asan: the specs of the command, and those and the C programs that take longest, one in eight.
 #   - asan, valgrind: each C program on one of the servers; of many faults of one kind, one in so
 #     many, which spec/c/fault_steps.h chooses.
 #   - valgrind or tsan; valgrind: one program in eight.
@@ -210,6 +210,9 @@ close_to_c="append_spec async_spec binding_spec closing_spec codec_spec conflict
   state_values_spec template_spec update_session_spec"
 # The command, as processes of its own. They take long, and call the same C.
 command_specs="cli_commands_spec cli_servers_spec cli_conversation_spec cli_spec cli_talk_spec"
+# What takes longest under AddressSanitizer, besides.
+long_for_asan="shared_tables_spec redact_spec models_responses_spec models_gemini_spec models_anthropic_spec \
+  models_openai_spec models_resolve_spec stepped_calls_spec http_spec mcp_spec full_disk_spec demo_spec"
 # What takes longest comes first in these, so that each part of eight takes about as long as
 # the others.
 lua_in_turns="$(others "shared_tables_spec nesting_spec copy_spec models_answers_spec tool_conflicts_spec \
@@ -495,7 +498,7 @@ tests redis-cluster -b "$build" -c "${much[@]}" -o "$on_redis_cluster" -p "$lua_
 tests gc -b "$build" -g "${much[@]}" -p "$lua_in_turns" lua
 if wanted asan && run_check asan-build "builds with AddressSanitizer and UBSan" asan_build; then
   stage asan-build
-  tests asan -b "$build/check/asan" -s "${much[@]}" -p "$command_specs $longest_in_c" lua c
+  tests asan -b "$build/check/asan" -s "${much[@]}" -p "$command_specs $long_for_asan $longest_in_c" lua c
 fi
 check fuzz "random input finds nothing in the fuzz targets" fuzz
 stage fuzz
