@@ -349,7 +349,7 @@ in_turn() { # SUITE FILE...
 }
 
 # Spec files that share a process: each process has some of those that take longest.
-BATCHES=14
+BATCHES=42
 run_batches() { # LINES OF files
   local batch files
   for ((batch = 0; batch < BATCHES; batch++)); do

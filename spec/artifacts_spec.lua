@@ -8,6 +8,9 @@ local testing = require "moonpad.testing"
 local quote = support.quote
 
 local failure = require("spec.support.checks").failure
+local turns = require "spec.support.turns"
+
+turns.quickRunsOneIn(3)
 
 local function name(more)
   local options = { appName = "app", userId = "u", sessionId = "s", filename = "a.txt" }

@@ -7,6 +7,9 @@ local moonpad = require "moonpad"
 local slow_store = require "spec.support.slow_store"
 local support = require "spec.support"
 local testing = require "moonpad.testing"
+local turns = require "spec.support.turns"
+
+turns.quickRunsOneIn(3)
 
 local raises = checks.raises
 -- Far beyond what anything takes: never waited for that long.

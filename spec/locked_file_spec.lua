@@ -6,6 +6,8 @@ local lock = require "spec.support.lock"
 local moonpad = require "moonpad"
 local support = require "spec.support"
 
+require("spec.support.turns").quickRunsOneIn(4)
+
 -- Of who is to have the lock in the end, however busy the machine is. A step that waited for it
 -- would wait that long, and then it would be busy.
 local TIMEOUT_MS = support.TIMEOUT_MS

@@ -9,7 +9,7 @@ local servers = require "spec.support.mcp"
 local support = require "spec.support"
 local turns = require "spec.support.turns"
 
-turns.quickRunsOneIn(5)
+turns.quickRunsOneIn(10)
 
 local call, failure, late = servers.call, servers.failure, servers.late
 local script, toolsOf = servers.script, servers.toolsOf

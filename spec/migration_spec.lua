@@ -6,6 +6,9 @@ local goOn = require "spec.fixtures.schema_1.go_on"
 local lock = require "spec.support.lock"
 local moonpad = require "moonpad"
 local support = require "spec.support"
+local turns = require "spec.support.turns"
+
+turns.quickRunsOneIn(3)
 
 local quote = support.quote
 local FILES = "spec/fixtures/schema_1/"

@@ -3,7 +3,9 @@ local moonpad = require "moonpad"
 local providers = require "moonpad.models.providers"
 local resolve = require "moonpad.models.resolve"
 local server = require "spec.support.http"
-local rarely = require("spec.support.turns").rarely
+local turns = require "spec.support.turns"
+
+turns.quickRunsOneIn(4)
 
 describe("a model by its name", function()
   -- What is sent where, without sending it.
@@ -107,7 +109,7 @@ describe("a model by its name", function()
     assert.are.equal("x/llama3:latest", web:sent().model)
   end)
 
-  rarely("takes addresses from the variables of their makers", function()
+  turns.rarely("takes addresses from the variables of their makers", function()
     local keys = { OPENAI_API_KEY = "k", ANTHROPIC_API_KEY = "k", GOOGLE_API_KEY = "k", AZURE_OPENAI_API_KEY = "k",
       GROQ_API_KEY = "k", TOGETHER_API_KEY = "k" }
     for _, case in ipairs {
@@ -219,7 +221,7 @@ describe("a model by its name", function()
     assert.matches("models.openai: OLLAMA_HOST: expected a host", lines[1], 1, true)
   end)
 
-  rarely("is called by its provider in errors #http", function()
+  turns.rarely("is called by its provider in errors #http", function()
     local said = model.lua({ OLLAMA_HOST = "127.0.0.1:1" }, [[
       local instance = require("moonpad.models.resolve").model "ollama/llama3"
       local ok, err = pcall(function() for _ in instance:generate { contents = {} } do end end)

@@ -4,6 +4,9 @@ local retryAdvice = require "moonpad.models.retry_advice"
 local server = require "spec.support.http"
 local support = require "spec.support"
 local models = require "spec.support.model"
+local turns = require "spec.support.turns"
+
+turns.quickRunsOneIn(3)
 
 describe("an error of a provider", function()
   local function adviceOf(body)

@@ -4,6 +4,9 @@
 local checks = require "spec.support.checks"
 local moonpad = require "moonpad"
 local support = require "spec.support"
+local turns = require "spec.support.turns"
+
+turns.quickRunsOneIn(4)
 
 local raises = checks.raises
 local quote = support.quote

@@ -4,6 +4,9 @@ local lock = require "spec.support.lock"
 local moonpad = require "moonpad"
 local paths = require "moonpad.util.paths"
 local support = require "spec.support"
+local turns = require "spec.support.turns"
+
+turns.quickRunsOneIn(3)
 
 local raises = checks.raises
 

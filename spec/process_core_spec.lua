@@ -4,6 +4,9 @@ local moonpad = require "moonpad"
 local processCore = require "moonpad.process_core"
 local processes = require "spec.support.processes"
 local support = require "spec.support"
+local turns = require "spec.support.turns"
+
+turns.quickRunsOneIn(4)
 
 local await, readAll = children.await, children.readAll
 

@@ -3,7 +3,7 @@
 local checks = require "spec.support.checks"
 local moonpad = require "moonpad"
 
-local OPERATIONS <const> = checks.scaled(4000)
+local OPERATIONS <const> = checks.scaled(4000, 400)
 local LONG <const> = ("key "):rep(20)
 local KEYS <const> = { "count", "name", "user:level", "app:served", "temp:step", "cart", LONG, "", "\u{e4}" }
 

@@ -8,6 +8,8 @@ local slow_store = require "spec.support.slow_store"
 local support = require "spec.support"
 local turns = require "spec.support.turns"
 
+turns.quickRunsOneIn(6)
+
 -- Far beyond what anything takes: never waited for that long.
 local TIMEOUT_SECONDS <const> = support.TIMEOUT_SECONDS
 

@@ -5,6 +5,9 @@ local paths = require "moonpad.util.paths"
 local newCertificate = require "spec.support.certificate"
 local server = require "spec.support.http"
 local support = require "spec.support"
+local turns = require "spec.support.turns"
+
+turns.quickRunsOneIn(2)
 
 local quote = support.quote
 

@@ -2,6 +2,7 @@
 ** Patches: what was done to a value as a list of edits, noted and applied (core/patch.h). From
 ** outside only the value is seen, not which edits it came from.
 */
+#include "scope.h"
 #include "tree_support.h"
 
 /* ---- What is noted ---- */
@@ -169,8 +170,8 @@ static void what_would_be_too_deep_does_not_fit(void **state) {
   free(base);
 }
 
-/* So many that a walk over all pairs of paths would not come to an end. */
-#define MANY 100000
+/* So many that a walk over all pairs of paths would not come to an end; in a hurry, would take long. */
+#define MANY (scope_is("quick") ? 10000 : 100000)
 
 static void huge_arrays_take_linear_time(void **state) {
   world *w = *state;

@@ -101,13 +101,13 @@ function turns.describe(name, isDue, block)
   end)
 end
 
----Whether it is time for something that takes long: in `make quick` one in seven.
+---Whether it is time for something that takes long: in `make quick` one in thirteen.
 ---@param name string which of all that takes long
 ---@return boolean
 function turns.isTimeFor(name)
   local sum = 0
   for index = 1, #name do sum = sum + name:byte(index) end
-  return not turns.areQuick or (sum + scope.turn) % 7 == 0
+  return not turns.areQuick or (sum + scope.turn) % 13 == 0
 end
 
 ---A test that takes long.
