@@ -5,13 +5,13 @@
 # `peers` are the specs that talk to programs of others, `clusters` the C tests that start clusters
 # of servers: scripts/deps.sh checks installs what they need. `web` is the page of `make web`, and
 # needs what scripts/deps.sh platforms installs.
-# Each spec file and each C test program is a process of its own. Two for each of JOBS (all
-# processors) run at a time, because they wait for files and sockets about as long as they compute;
-# with -w, one. Each leaves RESULTS/LABEL-NAME.log; each suite leaves RESULTS/LABEL-SUITE.count
-# ("PASSED FAILED PENDING LEFT"), which scripts/total.sh adds up, and RESULTS/LABEL-SUITE.failed,
-# which names what failed. What crashes, finds nothing to run or exits with an error that no test
-# explains counts as one failure more. LEFT are tests that another turn runs; the seconds are those
-# that passed and, in brackets, those of processors.
+# Each spec file and each C test program is a process of its own. Three for each of JOBS (all
+# processors) run at a time, because they wait for files, servers and sockets longer than they
+# compute; with -w one, in the scope "quick" two. Each leaves RESULTS/LABEL-NAME.log; each suite
+# leaves RESULTS/LABEL-SUITE.count ("PASSED FAILED PENDING LEFT"), which scripts/total.sh adds up,
+# and RESULTS/LABEL-SUITE.failed, which names what failed. What crashes, finds nothing to run or
+# exits with an error that no test explains counts as one failure more. LEFT are tests that another
+# turn runs; the seconds are those that passed and, in brackets, those of processors.
 # Exit code: 0 when nothing failed.
 #   -w   put before each C test program (valgrind and its options)
 #   -g   Lua specs with a collector that never rests (spec/helper.lua)
@@ -55,7 +55,7 @@ shift $((OPTIND - 1))
 mkdir -p "$results" || exit 1
 case $build in /*) folder=$build ;; *) folder=$PWD/$build ;; esac
 at_once=${JOBS:-$(nproc)}
-[ -n "$launcher" ] || at_once=$((2 * at_once))
+if [ "$scope" = quick ]; then at_once=$((2 * at_once)); elif [ -z "$launcher" ]; then at_once=$((3 * at_once)); fi
 
 # Specs start further processes: they find the same modules as the specs themselves.
 export LUA_PATH="$PWD/lua/?.lua;$PWD/lua/?/init.lua;;" LUA_CPATH="$folder/?.${SO:-so};;" MOONPAD_BUILD="$folder"
@@ -252,10 +252,12 @@ run_one() { # SUITE FILE...
 
 # These take longest, here or there: they begin first, so that no processor is left with one of them
 # in the end.
-longest="shared_tables_spec mcp_spec copy_spec nesting_spec confirmation_property_spec test_agent_faults \
-  test_faults_disk test_store_history test_sqlite_faults test_faults_memory test_migration test_threads \
-  test_sqlite_life test_patch_random test_service_plans sibling_property_spec tool_calls_spec tool_conflicts_spec \
-  stepped_calls_spec limits_spec hostile_answers_spec finalizers_spec game_loop_spec"
+longest="shared_tables_spec test_mysql test_agent_faults test_faults_disk test_postgres test_server_faults \
+  test_store_history test_service_plans tool_conflicts_spec stepped_calls_spec trimming_spec mcp_spec cli_talk_spec \
+  copy_spec test_store_transactions models_anthropic_spec turn_cost_spec conflict_spec test_server_queued \
+  test_sqlite_faults test_faults_memory test_migration test_threads nesting_spec demo_spec cli_spec full_disk_spec \
+  test_sqlite_life test_patch_random stepping_spec sibling_property_spec tool_calls_spec limits_spec \
+  hostile_answers_spec finalizers_spec game_loop_spec confirmation_property_spec"
 
 is_due() { # NAME
   local other place=0 is_parted=""
