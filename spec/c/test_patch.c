@@ -170,7 +170,7 @@ static void what_would_be_too_deep_does_not_fit(void **state) {
   free(base);
 }
 
-/* So many that a walk over all pairs of paths would not come to an end; in a hurry, would take long. */
+/* So many that a walk over all pairs of paths would not come to an end, or would take long. */
 #define MANY (scope_is("quick") ? 10000 : 100000)
 
 static void huge_arrays_take_linear_time(void **state) {
