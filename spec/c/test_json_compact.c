@@ -275,7 +275,7 @@ static void add_random_value(pair *both, unsigned depth) {
       if (i > 0) add_both(both, ",");
       add_blanks(both);
       char prefix[24]; /* keeps the keys apart */
-      snprintf(prefix, sizeof prefix, "%d", (int)i);
+      snprintf(prefix, sizeof prefix, "%d:", (int)i);
       if (!is_array) add_random_string(both, prefix);
       add_blanks(both);
       if (!is_array) add_both(both, ":");
@@ -312,7 +312,7 @@ static void random_values_come_out_canonical(void **state) {
       moonpad_string text = mp_buffer_text(pass == 0 ? &both.loose : &both.canonical);
       mp_buffer_clear(&out);
       if (compact(env, text, &out, &type, &error) != MOONPAD_OK) {
-        fail_msg("%.*s: %s", (int)text.length, text.data, error.message);
+        fail_msg("%s: %.*s", error.message, (int)text.length, text.data);
       }
       assert_int_equal(out.length, both.canonical.length);
       assert_memory_equal(out.data, both.canonical.data, out.length);

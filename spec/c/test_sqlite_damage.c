@@ -197,6 +197,52 @@ static void test_changed_bytes(void **state) {
   free(good);
 }
 
+/* ---- no text where text must be ---- */
+
+/* As changed bytes can have it, but SQLite itself never stores it. */
+static void set_to_null(const sqlite_files *files, const char *table, const char *column, const char *which) {
+  char sql[600];
+  snprintf(sql, sizeof sql,
+           "PRAGMA writable_schema = ON;"
+           "UPDATE sqlite_schema SET sql = replace(sql, '%s TEXT NOT NULL', '%s TEXT          ') WHERE name = '%s';"
+           "PRAGMA writable_schema = RESET; UPDATE %s SET %s = NULL WHERE %s; PRAGMA writable_schema = ON;"
+           "UPDATE sqlite_schema SET sql = replace(sql, '%s TEXT          ', '%s TEXT NOT NULL') WHERE name = '%s'",
+           column, column, table, table, column, which, column, column, table);
+  sql_run(files->path, sql);
+}
+
+static void test_missing_event(void **state) {
+  sqlite_files *files = *state;
+  moonpad_service *service;
+  moonpad_session *session;
+  moonpad_event *event;
+  moonpad_buffer json;
+  moonpad_session_name name = session_name();
+  moonpad_error error = {MOONPAD_OK, ""};
+  moonpad_service_release(make_file(files));
+  set_to_null(files, "events", "event", "revision = 3");
+  assert_int_equal(open_service(files, &service, &error), MOONPAD_OK);
+  assert_int_equal(moonpad_get_session(service, &name, NULL, &session, &error), MOONPAD_OK);
+  assert_int_equal(moonpad_session_event(session, 2, &event, &error), MOONPAD_CORRUPT);
+  assert_non_null(strstr(error.message, "the database is damaged"));
+  assert_int_equal(moonpad_state_at(session, 40, &json, &error), MOONPAD_CORRUPT);
+  moonpad_session_free(session);
+  moonpad_service_release(service);
+}
+
+static void test_missing_user(void **state) {
+  sqlite_files *files = *state;
+  moonpad_service *service;
+  moonpad_session_list *list;
+  moonpad_error error = {MOONPAD_OK, ""};
+  moonpad_service_release(make_file(files));
+  set_to_null(files, "users", "user_id", "1");
+  assert_int_equal(open_service(files, &service, &error), MOONPAD_OK);
+  assert_int_equal(moonpad_list_sessions(service, T("app"), NULL, &list, &error), MOONPAD_CORRUPT);
+  assert_non_null(strstr(error.message, "the database is damaged"));
+  moonpad_service_release(service);
+}
+
 /* ---- a log that was left behind, and is damaged ---- */
 
 static void damage_log(const char *good, size_t size, const char *path, bool cut) {
@@ -257,6 +303,7 @@ static void test_damaged_logs(void **state) {
 
 int main(void) {
 #define TEST(function) cmocka_unit_test_setup_teardown(function, folder_setup, folder_teardown)
-  const struct CMUnitTest tests[] = {TEST(test_cut_at_any_length), TEST(test_changed_bytes), TEST(test_damaged_logs)};
+  const struct CMUnitTest tests[] = {TEST(test_cut_at_any_length), TEST(test_changed_bytes), TEST(test_missing_event),
+                                     TEST(test_missing_user), TEST(test_damaged_logs)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

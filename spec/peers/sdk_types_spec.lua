@@ -214,7 +214,7 @@ describe("the types of the makers' SDKs", function()
   local wasTaken = {}
 
   local function addAll(api)
-    local list, problems = bodies.of(api)
+    local list, problems = bodies.of(api, function(all) return all end)
     for _, body in ipairs(list) do
       body.value = moonpad.json.decode(body.text)
       for _, accepted in ipairs(ACCEPTED) do

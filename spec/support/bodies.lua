@@ -80,10 +80,10 @@ local function isFor(conversation, api)
   return false
 end
 
--- The conversation that goes on from each recorded answer, of whatever provider.
-local function afterRecordings()
+-- The conversation that goes on from each of the recorded answers, of whatever provider.
+local function afterRecordings(recorded)
   local list = {}
-  for _, recording in ipairs(checks.chosen(recordings.all())) do
+  for _, recording in ipairs(recorded) do
     local outcome = not recording.expected.error and recordings.ask(recording) or {}
     if outcome.response then
       list[#list + 1] = {
@@ -103,10 +103,12 @@ end
 
 ---All that is different, for one API, and the requests that were refused.
 ---@param api string
+---@param chosen (fun(list: any[]): any[])? which of the conversations, default: those whose turn it is
 ---@return spec.Body[] list
 ---@return { name: string, problem: any }[] refused
-function bodies.of(api)
+function bodies.of(api, chosen)
   local list, refused, seen = {}, {}, {}
+  chosen = chosen or checks.chosen
   local function take(conversation, server, model, request, stream)
     local text, problem = bodyOf(api, server, model, request, stream)
     local name = ("%s%s (%s, %s)"):format(conversation, stream and ", streamed" or "", server, model)
@@ -119,7 +121,7 @@ function bodies.of(api)
     end
     seen[text] = true
   end
-  for _, conversation in ipairs(checks.chosen(conversations)) do
+  for _, conversation in ipairs(chosen(conversations)) do
     if isFor(conversation, api) then
       eachTarget(api, function(server, model)
         take(conversation.name, server, model, conversation.request, false)
@@ -127,7 +129,7 @@ function bodies.of(api)
       end)
     end
   end
-  for _, after in ipairs(afterRecordings()) do
+  for _, after in ipairs(afterRecordings(chosen(recordings.all()))) do
     if after.api == api then
       take(after.name, after.target.server, after.target.model, after.request, true)
     end

@@ -10,9 +10,9 @@
 
 static moonpad_status read_json(mp_sqlite_connection *connection, sqlite3_stmt *statement, int column,
                                 moonpad_string *json, moonpad_error *error) {
-  *json = mp_sqlite_column_text(statement, column);
-  if (json->data == NULL) return mp_no_memory(error);
-  moonpad_status status = mp_stored_event(connection->store->env, &connection->scratch, json);
+  moonpad_status status = mp_sqlite_read_text(connection, statement, column, json, error);
+  if (status != MOONPAD_OK) return status;
+  status = mp_stored_event(connection->store->env, &connection->scratch, json);
   if (status == MOONPAD_NO_MEMORY) return mp_no_memory(error);
   return status == MOONPAD_OK ? status : mp_sqlite_corrupt(connection, "an event is not a JSON object", error);
 }

@@ -103,9 +103,10 @@ static moonpad_status read_value(mp_sqlite_connection *connection, sqlite3_stmt 
   mp_env *env = connection->store->env;
   *value = NULL;
   if (sqlite3_column_type(statement, 1) == SQLITE_NULL) return MOONPAD_OK;
-  moonpad_string json = mp_sqlite_column_text(statement, 1);
-  if (json.data == NULL) return mp_no_memory(error);
-  moonpad_status status = mp_stored_value(env, json, value);
+  moonpad_string json;
+  moonpad_status status = mp_sqlite_read_text(connection, statement, 1, &json, error);
+  if (status != MOONPAD_OK) return status;
+  status = mp_stored_value(env, json, value);
   if (status == MOONPAD_NO_MEMORY) return mp_no_memory(error);
   return status == MOONPAD_OK ? status : mp_sqlite_corrupt(connection, "a value of the state is not JSON", error);
 }
@@ -117,8 +118,8 @@ static moonpad_status read_state_row(mp_sqlite_connection *connection, sqlite3_s
   if (sqlite3_column_type(statement, 0) != SQLITE_TEXT) {
     return mp_sqlite_corrupt(connection, "a key of the state is not text", error);
   }
-  row->key = mp_sqlite_column_text(statement, 0);
-  if (row->key.data == NULL) return mp_no_memory(error);
+  moonpad_status status = mp_sqlite_read_text(connection, statement, 0, &row->key, error);
+  if (status != MOONPAD_OK) return status;
   row->revision = sqlite3_column_int64(statement, 2);
   return read_value(connection, statement, &row->value, error);
 }
@@ -221,13 +222,14 @@ static sqlite3_stmt *list_statement(mp_sqlite_connection *connection, const mp_l
 
 static moonpad_status call_with_session(mp_sqlite_connection *connection, sqlite3_stmt *statement,
                                         const mp_sqlite_walk *walk, moonpad_error *error) {
-  mp_listed_session listed = {.user_id = mp_sqlite_column_text(statement, 10),
-                              .session_id = mp_sqlite_column_text(statement, 11)};
+  mp_listed_session listed;
+  moonpad_status status = mp_sqlite_read_text(connection, statement, 10, &listed.user_id, error);
+  if (status == MOONPAD_OK) status = mp_sqlite_read_text(connection, statement, 11, &listed.session_id, error);
+  if (status != MOONPAD_OK) return status;
   for (int scope = 0; scope < MP_STORED_SCOPES; scope++) {
     listed.touched[scope] = sqlite3_column_double(statement, 12 + scope);
   }
-  if (listed.user_id.data == NULL || listed.session_id.data == NULL) return mp_no_memory(error);
-  moonpad_status status = read_session(connection, statement, &listed.row, error);
+  status = read_session(connection, statement, &listed.row, error);
   return status == MOONPAD_OK ? walk->session(walk->context, &listed, error) : status;
 }
 
@@ -242,9 +244,9 @@ moonpad_status mp_sqlite_each_session(mp_tx *tx, const mp_list_query *query, mp_
 
 static moonpad_status call_with_name(mp_sqlite_connection *connection, sqlite3_stmt *statement,
                                      const mp_sqlite_walk *walk, moonpad_error *error) {
-  (void)connection;
-  moonpad_string name = mp_sqlite_column_text(statement, 0);
-  return name.data == NULL ? mp_no_memory(error) : walk->name(walk->context, name, error);
+  moonpad_string name;
+  moonpad_status status = mp_sqlite_read_text(connection, statement, 0, &name, error);
+  return status == MOONPAD_OK ? walk->name(walk->context, name, error) : status;
 }
 
 moonpad_status mp_sqlite_each_app(mp_tx *tx, mp_each_name each, void *context, moonpad_error *error) {

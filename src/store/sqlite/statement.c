@@ -200,6 +200,14 @@ moonpad_string mp_sqlite_column_text(sqlite3_stmt *statement, int column) {
   return text;
 }
 
+moonpad_status mp_sqlite_read_text(mp_sqlite_connection *connection, sqlite3_stmt *statement, int column,
+                                   moonpad_string *text, moonpad_error *error) {
+  *text = mp_sqlite_column_text(statement, column);
+  if (text->data != NULL) return MOONPAD_OK;
+  if (sqlite3_errcode(connection->db) == SQLITE_NOMEM) return mp_no_memory(error);
+  return mp_sqlite_corrupt(connection, "there is no text where text must be", error);
+}
+
 moonpad_string mp_sqlite_column_bytes(sqlite3_stmt *statement, int column) {
   moonpad_string bytes = {sqlite3_column_blob(statement, column), 0};
   bytes.length = (size_t)sqlite3_column_bytes(statement, column);
