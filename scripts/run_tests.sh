@@ -346,19 +346,18 @@ case $scope in
 esac
 
 in_turn() { # SUITE FILE...
-  while [ "$(jobs -rp | wc -l)" -ge "$at_once" ]; do wait -n; done
+  local running
+  while mapfile -t running < <(jobs -rp) && [ ${#running[@]} -ge "$at_once" ]; do wait -n; done
   run_one "$@" </dev/null &
 }
 
 # Spec files that share a process: each process has some of those that take longest.
 BATCHES=42
 run_batches() { # LINES OF files
-  local batch files
-  for ((batch = 0; batch < BATCHES; batch++)); do
-    files=$(awk -v batch=$batch -v batches=$BATCHES '$1 == "lua" && n++ % batches == batch { print $2 }' <<<"$1")
-    # shellcheck disable=SC2086 # a list of words
-    [ -z "$files" ] || in_turn lua $files
-  done
+  local batch
+  while read -ra batch; do in_turn lua "${batch[@]}"; done < <(awk -v batches=$BATCHES '
+    $1 == "lua" { n++; batch[n % batches] = batch[n % batches] " " $2 }
+    END { for (i = 1; i <= batches && i <= n; i++) print batch[i % batches] }' <<<"$1")
 }
 
 [ "$scope" != quick ] || run_batches "$found"

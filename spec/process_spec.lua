@@ -76,7 +76,7 @@ describe("a SQLite file", function()
   end)
 
   it("loses nothing of several processes that write to one session and one user", function()
-    local WRITERS, COUNT = 4, 150
+    local WRITERS, COUNT = 4, checks.scaled(150, 30)
     do
       local service <close> = moonpad.open(url)
       checks.create(service)

@@ -1,5 +1,8 @@
 -- What fails in a user's spec: busted, as a process of its own, says failure, where, and why.
 local support = require "spec.support"
+local turns = require "spec.support.turns"
+
+turns.quickRunsOneIn(4)
 
 describe("in busted, moonpad.testing", function()
   local folder

@@ -3,6 +3,7 @@
 local checks = require "spec.support.checks"
 local files = require "spec.support.files"
 local support = require "spec.support"
+local turns = require "spec.support.turns"
 
 local quote, write = support.quote, files.write
 
@@ -25,6 +26,8 @@ it("after them", told "after")
 ]]
 
 local ALL <const> = 13
+
+turns.quickRunsOneIn(3)
 
 describe("tests that take turns", function()
   local folder

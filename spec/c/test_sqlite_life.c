@@ -26,7 +26,7 @@
 /* ---- processes ---- */
 
 #define PROCESSES           4
-#define APPENDS_PER_PROCESS 150
+#define APPENDS_PER_PROCESS (scope_is("quick") ? 30 : 150)
 
 /*
 ** In a child: opens when the parent closes the gate, appends, and ends with the status of what
