@@ -155,7 +155,7 @@ describe("copying a store", function()
   end
 
   for index, source in ipairs(STORES) do
-    local isDue = turns.isDue(index, #STORES)
+    local isDue = turns.isSampleDue(index, #STORES)
     turns.it("takes everything to every store, from " .. source.name, isDue, function()
       copyTo(STORES, source, FEW)
     end)
