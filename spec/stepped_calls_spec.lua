@@ -314,7 +314,7 @@ end
 
 for index, store in ipairs(STORES) do
   local title, open = table.unpack(store)
-  turns.describe("a call of a stepped run on " .. title, turns.isDue(index, #STORES), function()
+  turns.describe("a call of a stepped run on " .. title, turns.isSampleDue(index, #STORES), function()
     local service, session
     before_each(function()
       service = open()
