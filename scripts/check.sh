@@ -212,7 +212,10 @@ close_to_c="append_spec async_spec binding_spec closing_spec codec_spec conflict
 command_specs="cli_commands_spec cli_servers_spec cli_conversation_spec cli_spec cli_talk_spec"
 # What takes longest under AddressSanitizer, besides.
 long_for_asan="shared_tables_spec redact_spec models_responses_spec models_gemini_spec models_anthropic_spec \
-  models_openai_spec models_resolve_spec stepped_calls_spec http_spec mcp_spec full_disk_spec demo_spec"
+  models_openai_spec models_resolve_spec stepped_calls_spec http_spec mcp_spec full_disk_spec demo_spec \
+  nesting_spec cli_serve_spec tutorial_spec ahead_spec process_spec copy_spec moved_file_spec isolation_calls_spec \
+  agent_expiry_spec process_core_spec tool_conflicts_spec turns_spec models_answers_spec tool_calls_spec \
+  migration_spec housekeeping_process_spec forgetting_spec testing_failures_spec"
 # What takes longest comes first in these, so that each part of eight takes about as long as
 # the others.
 lua_in_turns="$(others "shared_tables_spec nesting_spec copy_spec models_answers_spec tool_conflicts_spec \
@@ -222,7 +225,8 @@ lua_in_turns="$(others "shared_tables_spec nesting_spec copy_spec models_answers
   $command_specs" "spec/*_spec.lua examples/spec/*_spec.lua" "$close_to_c")"
 longest_in_c="test_agent_faults test_faults_disk test_store_history test_sqlite_faults \
   test_sqlite_life test_threads test_migration test_faults_memory \
-  test_patch_random test_service_plans test_lua_embed test_store_transactions"
+  test_patch_random test_service_plans test_lua_embed test_store_transactions \
+  test_mysql test_postgres test_server_faults"
 valgrind_in_turns="$(others "$longest_in_c" "spec/c/test_*.c" "")"
 
 # As many as half of the parts of eight.

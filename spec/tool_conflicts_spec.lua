@@ -554,8 +554,8 @@ describe("a conflict of tool calls", function()
       assert.equal("invalid_argument", err.code)
     end)
 
-    -- Two tools: the early one changes the state before the late one adds to it. Returns the late one's
-    -- error, and what the early one has left.
+    -- Two tools: the early one changes the state before the late one adds to it. Returns the late
+    -- one's error, and what the early one has left.
     local function addedTooLate(start, early, add)
       local isOver = false
       local result = play { start = start, tools = {
