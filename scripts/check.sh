@@ -13,8 +13,9 @@
 #   - gc, redis-cluster: what is not close to C, one file in eight.
 #   - gc: of many cases of one kind, one in seven, which spec/support/checks.lua chooses.
 #   - asan: the specs of the command, and those and the C programs that take longest, one in eight.
-#   - asan, valgrind: each C program on one of the servers; of many faults of one kind, one in so
-#     many, which spec/c/fault_steps.h chooses.
+#   - gc, asan, redis-cluster: of tests that take long, one in three (`rarely` in turns.lua).
+#   - asan, valgrind, tsan: each C program on one of the servers. asan, valgrind: of many faults of
+#     one kind, one in so many, which spec/c/fault_steps.h chooses.
 #   - valgrind or tsan; valgrind: one program in eight.
 #   - others: one cluster of servers in four.
 # The turn, a number, begins with that of the commit and goes on from run to run (scripts/turn.sh);
@@ -215,7 +216,9 @@ long_for_asan="shared_tables_spec redact_spec models_responses_spec models_gemin
   models_openai_spec models_resolve_spec stepped_calls_spec http_spec mcp_spec full_disk_spec demo_spec \
   nesting_spec cli_serve_spec tutorial_spec ahead_spec process_spec copy_spec moved_file_spec isolation_calls_spec \
   agent_expiry_spec process_core_spec tool_conflicts_spec turns_spec models_answers_spec tool_calls_spec \
-  migration_spec housekeeping_process_spec forgetting_spec testing_failures_spec"
+  migration_spec housekeeping_process_spec forgetting_spec testing_failures_spec trimming_spec memory_spec \
+  artifacts_spec expiry_spec turn_cost_spec game_loop_spec loop_spec hostile_answers_spec tls_spec open_spec \
+  locked_file_spec server_runs_spec models_bodies_spec"
 # What takes longest comes first in these, so that each part of eight takes about as long as
 # the others.
 lua_in_turns="$(others "shared_tables_spec nesting_spec copy_spec models_answers_spec tool_conflicts_spec \
@@ -248,7 +251,7 @@ tsan_build() {
   build_in tsan CC=gcc WERROR= SANITIZE=thread CFLAGS="-O1 -g" $(printf "$build/check/tsan/spec/c/%s " $threaded)
 }
 
-asan_build() { build_in asan AMALGAMATION=1 CC=gcc WERROR= SANITIZE=address,undefined CFLAGS="-O1 -g" all tests; }
+asan_build() { build_in asan AMALGAMATION=1 CC=gcc WERROR= SANITIZE=address,undefined CFLAGS="-O1 -g1" all tests; }
 
 # In a copy, because LuaRocks builds in the tree, and without a network: the rock must not ask for
 # one.
@@ -515,7 +518,7 @@ if half_is_due 0; then
 fi
 if half_is_due 1 && wanted tsan && run_check tsan-build "builds with ThreadSanitizer" tsan_build; then
   stage tsan-build
-  TSAN_OPTIONS=exitcode=99 tests tsan -b "$build/check/tsan" -o "$threaded" c
+  TSAN_OPTIONS=exitcode=99 tests tsan -b "$build/check/tsan" "${much[@]}" -o "$threaded" c
 fi
 
 refuse_unknown_names && total

@@ -12,7 +12,7 @@ cp -r Makefile make include src lua scripts "$folder"
 sed -i -E 's/^(\} moonpad_[a-z_]*options;)/  int64_t grown; \/* of a later version; 0 *\/\n\1/' "$folder"/include/*.h
 grown=$(cat "$folder"/include/*.h | grep -c 'int64_t grown;')
 [ "$grown" -ge 6 ] || { echo "only $grown structs have grown"; exit 1; }
-make -s -C "$folder" BUILD=built CC=gcc SANITIZE=address,undefined CFLAGS="-O0 -g" \
+make -s -j"$(nproc)" -C "$folder" BUILD=built CC=gcc SANITIZE=address,undefined CFLAGS="-O0 -g" \
   built/libmoonpad.a built/libmoonpad_lua.a >/dev/null
 
 # shellcheck disable=SC2046 # pkg-config prints a list of words

@@ -5,6 +5,8 @@
 set -eu
 cd "$(dirname "$0")/.."
 build=$1 folder=$2
+CMAKE_BUILD_PARALLEL_LEVEL=$(nproc)
+export CMAKE_BUILD_PARALLEL_LEVEL
 
 project() { # NAME PROGRAM CMAKE'S ARGUMENTS...
   local name=$1 program=$2

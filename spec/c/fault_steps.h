@@ -64,7 +64,7 @@ static inline bool fault_is_sample(void) {
 }
 
 static inline bool fault_is_due(size_t number) {
-  fault_calls_are_few = scope_stride() > 1;
+  fault_calls_are_few = scope_stride() > 1 || (runs_under_valgrind() && !scope_is("whole"));
   return !fault_calls_are_few || number % 7 == (size_t)scope_turn() % 7;
 }
 
