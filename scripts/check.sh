@@ -229,7 +229,8 @@ lua_in_turns="$(others "shared_tables_spec nesting_spec copy_spec models_answers
 longest_in_c="test_agent_faults test_faults_disk test_store_history test_sqlite_faults \
   test_sqlite_life test_threads test_migration test_faults_memory \
   test_patch_random test_service_plans test_lua_embed test_store_transactions \
-  test_mysql test_postgres test_server_faults"
+  test_mysql test_postgres test_server_faults \
+  test_lua_run test_redis test_redis_hosts test_agent_servers"
 valgrind_in_turns="$(others "$longest_in_c" "spec/c/test_*.c" "")"
 
 # As many as half of the parts of eight.
