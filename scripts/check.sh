@@ -12,7 +12,7 @@
 #     variant, which spec/support/turns.lua chooses.
 #   - gc, redis-cluster: what is not close to C, one file in eight.
 #   - gc: of many cases of one kind, one in seven, which spec/support/checks.lua chooses.
-#   - asan: the specs of the command, and those and the C programs that take longest, one in eight.
+#   - asan: the specs of the command, other specs that take long, and C programs, one in eight.
 #   - gc, asan, redis-cluster: of tests that take long, one in three (`rarely` in turns.lua).
 #   - asan, valgrind, tsan: each C program on one of the servers. asan, valgrind: of many faults of
 #     one kind, one in so many, which spec/c/fault_steps.h chooses.
@@ -211,7 +211,7 @@ close_to_c="append_spec async_spec binding_spec closing_spec codec_spec conflict
   state_values_spec template_spec update_session_spec"
 # The command, as processes of its own. They take long, and call the same C.
 command_specs="cli_commands_spec cli_servers_spec cli_conversation_spec cli_spec cli_talk_spec"
-# What takes longest under AddressSanitizer, besides.
+# Other specs that take long under AddressSanitizer.
 long_for_asan="shared_tables_spec redact_spec models_responses_spec models_gemini_spec models_anthropic_spec \
   models_openai_spec models_resolve_spec stepped_calls_spec http_spec mcp_spec full_disk_spec demo_spec \
   nesting_spec cli_serve_spec tutorial_spec ahead_spec process_spec copy_spec moved_file_spec isolation_calls_spec \

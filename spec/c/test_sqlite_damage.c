@@ -199,7 +199,7 @@ static void test_changed_bytes(void **state) {
 
 /* ---- no text where text must be ---- */
 
-/* As changed bytes can have it, but SQLite itself never stores it. */
+/* Changed bytes can do this; SQLite itself refuses to store it. */
 static void set_to_null(const sqlite_files *files, const char *table, const char *column, const char *which) {
   char sql[600];
   snprintf(sql, sizeof sql,

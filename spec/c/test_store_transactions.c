@@ -23,8 +23,10 @@ static void test_random_life(void **state) {
   store_open(&memory, memory_kind(), NULL);
   store_dump before = {NULL, 0, 0};
   store_dump after = {NULL, 0, 0};
-  /* Under valgrind, and on servers, each takes many times as long: every length comes twice, in a
-  ** sample once. */
+  /*
+  ** A round takes many times as long under valgrind and on servers: every length comes twice there,
+  ** in a sample once.
+  */
   uint64_t rounds = runs_under_valgrind() || opened->kind->server != NULL ? 14 : 60, first = 0;
   if (scope_stride() > 1) rounds = 7, first = (uint64_t)scope_turn() % 8;
   for (uint64_t round = first; round < first + rounds; round++) {

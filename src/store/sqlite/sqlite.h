@@ -330,7 +330,7 @@ moonpad_status mp_sqlite_walk_rows(mp_sqlite_connection *connection, sqlite3_stm
 */
 int mp_sqlite_bind_text(sqlite3_stmt *statement, int index, moonpad_string text);
 moonpad_string mp_sqlite_column_text(sqlite3_stmt *statement, int column);
-/* The same of a column that is never NULL, unless memory ran out or the file is damaged. */
+/* Reads a column that always holds text: NULL means that memory ran out or the file is damaged. */
 moonpad_status mp_sqlite_read_text(mp_sqlite_connection *connection, sqlite3_stmt *statement, int column,
                                    moonpad_string *text, moonpad_error *error);
 /* Without a NUL behind it, for which SQLite would copy it. data NULL: empty, or NULL. */
